@@ -1,0 +1,70 @@
+"""What can go wrong, as one tree.
+
+CorpusError                     the world is not as it should be; the message says where, found, expected
+├── ConfigError                 corpora.yaml, an option or a folder it names
+├── InputError                  one input shard cannot become a token shard
+│   ├── InputUnreadableError    truncated, corrupt, unknown format, missing
+│   ├── InputChangedError       the file changed while it was read
+│   └── TooManyRejectsError     more rows rejected than max_reject_fraction allows, or no document at all
+├── TokenizerError              a tokenizer file that is not one, a boundary token that does not exist
+├── ShardError                  a token shard whose content is not what its record says
+├── IndexMismatchError          shards.json disagrees with itself or with the files
+├── MissingShardsError          the index would not cover every input shard
+├── NotReleasedError            the corpus did not pass its gate
+├── LeaseError                  another builder holds the partition
+└── StateMismatchError          a loader state that belongs to another corpus or another order
+
+What the caller does wrong (a negative index, an unknown order) is a ValueError or IndexError.
+"""
+
+
+class CorpusError(Exception):
+    """Base of everything this package raises about the state of the world."""
+
+
+class ConfigError(CorpusError):
+    """The configuration cannot be used as it stands."""
+
+
+class InputError(CorpusError):
+    """One input shard cannot become a token shard; its neighbours are not affected."""
+
+
+class InputUnreadableError(InputError):
+    """The input cannot be read to its end."""
+
+
+class InputChangedError(InputError):
+    """The input changed while it was read."""
+
+
+class TooManyRejectsError(InputError):
+    """More rows were rejected than the configuration allows."""
+
+
+class TokenizerError(CorpusError):
+    """The tokenizer cannot be loaded or does not fit the request."""
+
+
+class ShardError(CorpusError):
+    """A token shard is not what its record says."""
+
+
+class IndexMismatchError(CorpusError):
+    """An index disagrees with itself or with the files that it names."""
+
+
+class MissingShardsError(CorpusError):
+    """Input shards without a current token shard."""
+
+
+class NotReleasedError(CorpusError):
+    """The corpus has no release for its present index."""
+
+
+class LeaseError(CorpusError):
+    """A partition is being built by someone else, or the lease was lost."""
+
+
+class StateMismatchError(CorpusError):
+    """A loader state that belongs to another corpus or another order."""

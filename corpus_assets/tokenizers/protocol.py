@@ -1,0 +1,77 @@
+"""The contract between text and token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+CANARY_TEXT = (
+    "The quick brown fox, 3.14 and 2^31 = 2147483648.\n\tdef f(x): return x  # café Ωμέγα\n"
+    "日本語 \U0001f600 e\u0301 \r\n   trailing <|endoftext|> </s> don't"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedDocuments:
+    """Token ids of several documents, laid end to end as they stand in a token shard.
+
+    Attributes:
+        ids: (T,) unsigned integers; every document is followed by one boundary token.
+        ends: (D,) int64, exclusive end of each document in `ids`, its boundary token included.
+    """
+
+    ids: np.ndarray
+    ends: np.ndarray
+
+
+class Tokenizer(Protocol):
+    """Text to token ids; implementations load their vocabulary once and may be used from threads."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: `byte`, a file name, an encoding name."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids in the vocabulary, added tokens included."""
+
+    @property
+    def max_token_id(self) -> int:
+        """Largest id that `encode` or the boundary can produce; decides the dtype of a shard."""
+
+    @property
+    def boundary_id(self) -> int:
+        """The id that follows every document and never occurs inside one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over everything that decides the ids, the canary's ids included."""
+
+    @property
+    def canary_ids(self) -> tuple[int, ...]:
+        """Ids of `CANARY_TEXT`; they change when a library upgrade changes the encoding."""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of one text; special strings inside it are text; no boundary is added."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each text, in order."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; boundary ids decode to nothing."""
+
+    def encode_documents(self, texts: Sequence[str], *, threads: int = 1) -> EncodedDocuments:
+        """Ids of whole documents with their boundaries, on up to `threads` threads.
+
+        The result does not depend on `threads`.
+        """
+
+
+def token_dtype(max_token_id: int) -> np.dtype:
+    """The smallest dtype of a shard that holds `max_token_id`: uint16 or uint32."""
+    if not 0 <= max_token_id < 2**32:
+        raise ValueError(f"max_token_id is {max_token_id}, expected 0 to {2**32 - 1}")
+    return np.dtype(np.uint16) if max_token_id < 2**16 else np.dtype(np.uint32)
