@@ -136,7 +136,7 @@ class ShardIndex:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over format version, tokenizer fingerprint and the ordered (key, token_count, sha256) rows."""
+        """sha256 over format version, tokenizer and the ordered (key, token_count, sha256) rows."""
         digest = hashlib.sha256(
             f"{self.format_version}\n{self.tokenizer.fingerprint if self.tokenizer else ''}\n".encode()
         )
