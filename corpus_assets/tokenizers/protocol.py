@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+
+from corpus_assets.errors import TokenizerError
 
 CANARY_TEXT = (
     "The quick brown fox, 3.14 and 2^31 = 2147483648.\n\tdef f(x): return x  # café Ωμέγα\n"
@@ -67,7 +71,57 @@ class Tokenizer(Protocol):
         """Ids of whole documents with their boundaries, on up to `threads` threads.
 
         The result does not depend on `threads`.
+
+        Raises:
+            UnencodableDocumentError: naming every document of `texts` that cannot stand in a shard.
         """
+
+
+LONE_SURROGATE = "lone_surrogate"
+BOUNDARY_IN_TEXT = "boundary_in_text"
+TOKENIZER_FAILED = "tokenizer_failed"
+
+
+class UnencodableDocumentError(TokenizerError):
+    """Documents of one batch that cannot stand in a shard; the others can be encoded without them.
+
+    Attributes:
+        failures: reason by index in the batch, one of LONE_SURROGATE, BOUNDARY_IN_TEXT, TOKENIZER_FAILED.
+    """
+
+    def __init__(self, failures: Mapping[int, str]) -> None:
+        self.failures = dict(sorted(failures.items()))
+        super().__init__(
+            "; ".join(f"document {index} of the batch: {why}" for index, why in self.failures.items())
+        )
+
+    def __reduce__(self) -> tuple[type[UnencodableDocumentError], tuple[dict[int, str]]]:
+        return type(self), (self.failures,)
+
+    @property
+    def index(self) -> int:
+        """Index of the first such document."""
+        return next(iter(self.failures))
+
+    @property
+    def reason(self) -> str:
+        """Reason of the first such document."""
+        return self.failures[self.index]
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether `text` cannot be written as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def tokenizer_fingerprint(definition: str, boundary_id: int, canary_ids: Sequence[int]) -> str:
+    """sha256 over what the tokenizer is made from, its boundary and what it makes of the canary."""
+    facts = [definition, boundary_id, list(canary_ids)]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def token_dtype(max_token_id: int) -> np.dtype:
