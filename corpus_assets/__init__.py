@@ -14,8 +14,8 @@ _ROOM_OF = {
     "JSONLSource": "sources.jsonl",
     "ParquetSource": "sources.parquet",
     "HDF5ShardWriter": "shards.writer",
-    "write_shard": "shards.build",
-    "tokenize_jsonl_path": "shards.build",
+    "write_shard": "shards.standalone",
+    "tokenize_jsonl_path": "shards.standalone",
     "ShardedTokenizationPipeline": "shards.pipeline",
     "write_corpus": "shards.corpus",
     "ShardInfo": "shards.records",
@@ -29,10 +29,46 @@ _ROOM_OF = {
     "CorpusComponent": "defs.component",
 }
 
-__all__ = sorted(_ROOM_OF)
+__all__ = [
+    "ByteTokenizer",
+    "CorpusComponent",
+    "CorpusError",
+    "HDF5ShardWriter",
+    "JSONLSource",
+    "MmapTokenStore",
+    "ParquetSource",
+    "ShardIndex",
+    "ShardInfo",
+    "ShardedTokenizationPipeline",
+    "SlidingWindowDataloader",
+    "load_index",
+    "load_tokenizer",
+    "pack_documents",
+    "tokenize_jsonl_path",
+    "validate_corpus",
+    "write_corpus",
+    "write_shard",
+]
 
 if TYPE_CHECKING:
+    from corpus_assets.defs.component import CorpusComponent as CorpusComponent
     from corpus_assets.errors import CorpusError as CorpusError
+    from corpus_assets.loading.loader import SlidingWindowDataloader as SlidingWindowDataloader
+    from corpus_assets.loading.packing import pack_documents as pack_documents
+    from corpus_assets.loading.store import MmapTokenStore as MmapTokenStore
+    from corpus_assets.shards.corpus import write_corpus as write_corpus
+    from corpus_assets.shards.index import load_index as load_index
+    from corpus_assets.shards.pipeline import ShardedTokenizationPipeline as ShardedTokenizationPipeline
+    from corpus_assets.shards.records import ShardIndex as ShardIndex
+    from corpus_assets.shards.records import ShardInfo as ShardInfo
+    from corpus_assets.shards.standalone import tokenize_jsonl_path as tokenize_jsonl_path
+    from corpus_assets.shards.standalone import write_shard as write_shard
+    from corpus_assets.shards.validate import validate_corpus as validate_corpus
+    from corpus_assets.shards.writer import HDF5ShardWriter as HDF5ShardWriter
+    from corpus_assets.sources.jsonl import JSONLSource as JSONLSource
+    from corpus_assets.sources.parquet import ParquetSource as ParquetSource
+    from corpus_assets.tokenizers import ByteTokenizer as ByteTokenizer
+    from corpus_assets.tokenizers import load_tokenizer as load_tokenizer
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,55 @@
+"""The one place where files of a corpus come into being: scratch, fsync, rename.
+
+A published path holds either its old content or its new content, whatever kills the process.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SCRATCH = ".building"
+
+
+@contextmanager
+def published(path: Path, *, scratch: Path) -> Iterator[Path]:
+    """Yield a draft path in `scratch` that becomes `path` only if the block succeeds.
+
+    `scratch` must exist, on the same file system as `path`; a lease's folder that was taken away stops
+    the publication. The draft is fsynced before the rename and the folder after it; a failing block leaves
+    neither draft nor change.
+    """
+    draft = scratch / f"{uuid.uuid4().hex}.draft"
+    try:
+        yield draft
+        sync(draft)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(draft, path)
+        sync(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def publish_bytes(path: Path, data: bytes, *, scratch: Path) -> None:
+    """Publish `data` as the whole content of `path`."""
+    with published(path, scratch=scratch) as draft:
+        draft.write_bytes(data)
+
+
+def scratch_folder(root: Path) -> Path:
+    """The scratch folder of the corpus at `root`, made if it does not exist."""
+    folder = root / SCRATCH
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def sync(path: Path) -> None:
+    """Have the file system keep `path`, a file or a folder, through a power failure."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

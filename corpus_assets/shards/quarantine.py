@@ -1,0 +1,63 @@
+"""Rows that did not become documents: kept with their number, reason and bytes, to be mended and fed back."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import orjson
+
+from corpus_assets.shards.publish import published
+from corpus_assets.sources.document import Reject
+
+FOLDER = "quarantine"
+
+
+def quarantine_path(root: Path, key: str, build: str) -> Path:
+    """Where the rejects of one build of one partition stand."""
+    return root / FOLDER / f"{key}-{build}.jsonl"
+
+
+class Quarantine:
+    """Collects the rejects of one build and publishes them at `path`, also when the build fails.
+
+    Each line is an object with `row`, `reason`, `detail` and `raw`, or `raw_base64` where the bytes are not
+    UTF-8. Without rejects there is no file.
+    """
+
+    def __init__(self, path: Path, *, scratch: Path) -> None:
+        self.path = path
+        self._scratch = scratch
+        self._draft = scratch / f"{path.stem}.rejects"
+        self._file: IO[bytes] | None = None
+
+    def add(self, reject: Reject) -> None:
+        """Keep one reject."""
+        if self._file is None:
+            self._file = self._draft.open("wb")
+        self._file.write(orjson.dumps(_line(reject), option=orjson.OPT_APPEND_NEWLINE))
+
+    def __enter__(self) -> Quarantine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is None:
+            if kind is None:
+                self.path.unlink(missing_ok=True)
+            return
+        self._file.close()
+        with published(self.path, scratch=self._scratch) as draft:
+            self._draft.rename(draft)
+
+
+def _line(reject: Reject) -> dict[str, Any]:
+    line: dict[str, Any] = {"row": reject.row, "reason": reject.reason, "detail": reject.detail}
+    try:
+        line["raw"] = reject.raw.decode("utf-8")
+    except UnicodeDecodeError:
+        line["raw_base64"] = base64.b64encode(reject.raw).decode("ascii")
+    return line

@@ -1,0 +1,129 @@
+"""A process that builds shards one after the other for `pipeline`.
+
+Started as a program of its own with one end of a connection: that needs no fork, and no
+`if __name__ == "__main__"` in the program that asked for it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from corpus_assets.errors import CorpusError
+from corpus_assets.shards.build import BuildProgress, build_shard
+from corpus_assets.shards.lease import LeaseHeldError
+from corpus_assets.tokenizers import load_tokenizer
+
+if TYPE_CHECKING:
+    from corpus_assets.config import CorpusConfig
+    from corpus_assets.shards.manifest import InputFile
+    from corpus_assets.shards.records import ShardInfo
+    from corpus_assets.tokenizers.protocol import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTask:
+    """One shard to build.
+
+    Attributes:
+        careful: announce each document before it is encoded.
+        refuse_rows: rows to reject, with the reason.
+    """
+
+    file: InputFile
+    config: CorpusConfig
+    force: bool
+    threads: int
+    stale_after: float
+    careful: bool = False
+    refuse_rows: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentAnnounced:
+    """The row that the worker is about to encode."""
+
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOutcome:
+    """How the build of one shard ended: `info`, or the `error` that stopped it.
+
+    Attributes:
+        reused: the shard was there, made from the same; nothing was built.
+        held: another builder holds the partition.
+        seconds: time it took.
+    """
+
+    key: str
+    info: ShardInfo | None
+    error: str | None
+    seconds: float
+    reused: bool = False
+    held: bool = False
+
+
+Message = BuildProgress | DocumentAnnounced | ShardOutcome
+
+
+def run_task(task: BuildTask, tokenizer: Tokenizer, connection: Connection) -> ShardOutcome:
+    """Build the shard of `task`, reporting progress through `connection`."""
+    started = time.perf_counter()
+    key = task.file.key
+
+    def ended(info: ShardInfo | None, error: str | None, **flags: bool) -> ShardOutcome:
+        seconds = time.perf_counter() - started
+        return ShardOutcome(key=key, info=info, error=error, seconds=seconds, **flags)
+
+    def announce(row: int) -> None:
+        connection.send(DocumentAnnounced(row=row))
+
+    try:
+        info, reused = build_shard(
+            task.file,
+            task.config,
+            tokenizer,
+            force=task.force,
+            threads=task.threads,
+            on_progress=connection.send,
+            on_document=announce if task.careful else None,
+            refuse_rows=task.refuse_rows,
+            stale_after=task.stale_after,
+        )
+    except LeaseHeldError as error:
+        return ended(None, str(error), held=True)
+    except CorpusError as error:
+        return ended(None, str(error))
+    except OSError as error:
+        return ended(
+            None, f"{task.file.name}: {error.strerror or error} ({error.filename or task.config.root})"
+        )
+    except Exception as error:
+        # A defect of ours must not take the neighbours down, and must not be taken for a bad input.
+        return ended(None, f"{task.file.name}: unexpected {type(error).__name__}: {error}")
+    return ended(info, None, reused=reused)
+
+
+COMMAND = "from corpus_assets.shards.worker import serve; serve()"
+
+
+def serve() -> None:
+    """Serve tasks until the other end closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    loaded: tuple[tuple[str, str | None], Tokenizer] | None = None
+    while True:
+        try:
+            task: BuildTask = connection.recv()
+            wanted = (task.config.tokenizer, task.config.boundary_token)
+            if loaded is None or loaded[0] != wanted:
+                loaded = (
+                    wanted,
+                    load_tokenizer(task.config.tokenizer, boundary_token=task.config.boundary_token),
+                )
+            connection.send(run_task(task, loaded[1], connection))
+        except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+            return
