@@ -7,6 +7,8 @@ list_inputs ──▶ ListedInput ──▶ open_source ──▶ DocumentBatch 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from corpus_assets.errors import InputUnreadableError
 from corpus_assets.sources.document import OnReject, Source
 from corpus_assets.sources.formats import KNOWN_EXTENSIONS, PARQUET_EXTENSIONS, extension_of
@@ -33,11 +35,12 @@ def open_source(
         raise InputUnreadableError(
             f"{url}: unknown extension, expected one of {', '.join(KNOWN_EXTENSIONS)} (in any case)"
         )
+    opened: Callable[..., Source]
     if extension in PARQUET_EXTENSIONS:
-        from corpus_assets.sources.parquet import ParquetSource as Opened
+        from corpus_assets.sources.parquet import ParquetSource as opened
     else:
-        from corpus_assets.sources.jsonl import JSONLSource as Opened
-    return Opened(
+        from corpus_assets.sources.jsonl import JSONLSource as opened
+    return opened(
         url,
         text_field=text_field,
         on_reject=on_reject,

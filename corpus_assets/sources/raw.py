@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import ExitStack
 from typing import BinaryIO, cast
 
 from corpus_assets.errors import InputUnreadableError
@@ -21,8 +22,8 @@ def local_path(url: str) -> str | None:
     return None if "://" in url else url
 
 
-def open_raw(url: str) -> BinaryIO:
-    """An unbuffered binary stream over `url`, which is a path or an fsspec URL.
+def open_raw(url: str, handles: ExitStack) -> BinaryIO:
+    """A binary stream over `url`, which is a path or an fsspec URL; closed with `handles`.
 
     Raises:
         InputUnreadableError: there is no such file, it may not be read, or it is not a regular file.
@@ -31,21 +32,21 @@ def open_raw(url: str) -> BinaryIO:
         raise InputUnreadableError(url.removeprefix(REFUSED))
     path = local_path(url)
     if path is None:
-        return _open_elsewhere(url)
+        return _open_elsewhere(url, handles)
     try:
         # A FIFO would block in open(), a device would never end.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputUnreadableError(f"{url}: found a folder or a special file, expected a regular file")
-        return open(path, "rb", buffering=0)
+        return handles.enter_context(open(path, "rb", buffering=0))
     except (OSError, ValueError) as error:
         raise unreadable(url, error) from error
 
 
-def _open_elsewhere(url: str) -> BinaryIO:
+def _open_elsewhere(url: str, handles: ExitStack) -> BinaryIO:
     import fsspec
 
     try:
-        return cast(BinaryIO, fsspec.open(url, "rb").open())
+        return cast(BinaryIO, handles.enter_context(fsspec.open(url, "rb")))
     except Exception as error:  # each fsspec backend has exceptions of its own
         raise unreadable(url, error) from error
 
@@ -64,7 +65,8 @@ class RawReader:
         self.url = url
         self.bytes_read = 0
         self._digest = hashlib.sha256()
-        self._stream = open_raw(url)
+        self._handles = ExitStack()
+        self._stream = open_raw(url, self._handles)
 
     def read(self, size: int = READ_BYTES) -> bytes:
         """Up to `size` bytes; empty at the end of the input only."""
@@ -77,12 +79,22 @@ class RawReader:
         return block
 
     @property
+    def size(self) -> int:
+        """Raw bytes of the whole input; the storage must be able to seek."""
+        try:
+            size = self._stream.seek(0, os.SEEK_END)
+            self._stream.seek(self.bytes_read)
+        except Exception as error:  # each fsspec backend has exceptions of its own
+            raise unreadable(self.url, error) from error
+        return size
+
+    @property
     def sha256(self) -> str:
         """Hex digest of the bytes read so far."""
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        self._stream.close()
+        self._handles.close()
 
     def __enter__(self) -> RawReader:
         return self

@@ -1,0 +1,203 @@
+"""ParquetSource: documents from one column of a Parquet file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from corpus_assets.errors import InputUnreadableError
+from corpus_assets.sources.document import DocumentBatch
+from corpus_assets.sources.raw import READ_BYTES, RawReader, local_path, open_raw
+from corpus_assets.sources.row_source import MAX_BATCH_DOCUMENTS, RowSource
+from corpus_assets.sources.rows import (
+    BAD_UTF8,
+    LINE_TOO_LONG,
+    MISSING_TEXT,
+    NULL_TEXT,
+    TEXT_NOT_A_STRING,
+    RowError,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+
+class ParquetSource(RowSource):
+    """Documents of one Parquet file in row order, read once, in batches; no row group is held whole.
+
+    A row without a string at `text_field` is counted by the reasons of JSON Lines; a row is never blank.
+    Only the column of the text is decoded unless records are kept. The digest covers all raw bytes.
+    """
+
+    def _batches(self, reader: RawReader) -> Iterator[DocumentBatch]:
+        with ExitStack() as handles:
+            file = self._opened(handles)
+            size = reader.size
+            for rows in self._row_batches(file):
+                batch = self._empty_batch()
+                self._read_rows(rows, batch)
+                _hash_up_to(reader, size * self.counts.rows // max(1, file.metadata.num_rows))
+                if batch.rows:
+                    yield batch
+            if self.counts.rows != file.metadata.num_rows:
+                raise InputUnreadableError(
+                    f"{self.url}: found {self.counts.rows} rows, its footer says {file.metadata.num_rows}"
+                )
+        while reader.read():
+            pass
+
+    def _opened(self, handles: ExitStack) -> pq.ParquetFile:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = local_path(self.url)
+        raw = open_raw(self.url, handles)
+        try:
+            source = raw if path is None else handles.enter_context(pa.OSFile(path))
+            # buffer_size streams column chunks page by page; memory mapping would crash on a cut file.
+            file = pq.ParquetFile(source, buffer_size=READ_BYTES, pre_buffer=False)
+        except Exception as error:  # decoders raise many types for what a broken footer makes them do
+            raise self._broken(error) from error
+        return handles.enter_context(file)
+
+    def _broken(self, error: Exception) -> InputUnreadableError:
+        return InputUnreadableError(
+            f"{self.url}: cannot be read as Parquet at row {self.counts.rows}: {str(error).splitlines()[0]}"
+        )
+
+    def _row_batches(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+        field = self._text_field
+        columns = None if self._keep_records else [field]
+        rows_per_batch = max(1, min(MAX_BATCH_DOCUMENTS, self._batch_bytes // _bytes_per_row(file)))
+        batches = file.iter_batches(batch_size=rows_per_batch, columns=columns)
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:  # decoders raise many types for what broken pages make them do
+                raise self._broken(error) from error
+            if batch is None:
+                return
+            yield batch
+
+    def _read_rows(self, rows: pa.RecordBatch, batch: DocumentBatch) -> None:
+        first = self.counts.rows
+        self.counts.rows += rows.num_rows
+        texts = _texts(rows, self._text_field, self._max_line_bytes)
+        records = _records(rows) if batch.records is not None else None
+        for index, text in enumerate(texts):
+            record = records[index] if records is not None else None
+            error = next((found for found in (text, record) if isinstance(found, RowError)), None)
+            if error is not None:
+                self._reject(first + index, error, _raw(rows, index, self._text_field))
+                continue
+            self.counts.documents += 1
+            batch.rows.append(first + index)
+            batch.texts.append(text)
+            if batch.records is not None and record is not None:
+                batch.records.append(record)
+
+
+def _bytes_per_row(file: pq.ParquetFile) -> int:
+    """The largest mean size of a row over the row groups, as far as the footer tells."""
+    groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
+    return max([1, *(group.total_byte_size // max(1, group.num_rows) for group in groups)])
+
+
+def _hash_up_to(reader: RawReader, offset: int) -> None:
+    """Let the digest follow the rows, so that `bytes_read` tells how far the source is."""
+    while reader.bytes_read < offset and reader.read():
+        pass
+
+
+def _texts(rows: pa.RecordBatch, field: str, max_bytes: int) -> list[Any]:
+    """For each row its text, or the RowError that says why there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column, missing = _column(rows, field)
+    if column is None:
+        found = ", ".join(rows.schema.names[:8]) or "no such column"
+        return [RowError(MISSING_TEXT, f"no field {field}; found {found}")] * rows.num_rows
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        texts: list[Any] = [RowError(TEXT_NOT_A_STRING, f"{field} is {kind}")] * len(column)
+    else:
+        column = column.cast(pa.large_string())
+        texts = _decoded(column, field)
+        if column.nbytes > max_bytes:
+            for index, size in enumerate(pc.binary_length(column).to_pylist()):
+                if size is not None and size > max_bytes:
+                    detail = f"{size} bytes, expected at most {max_bytes}"
+                    texts[index] = RowError(LINE_TOO_LONG, detail)
+    if column.null_count:
+        for index in pc.indices_nonzero(column.is_null()).to_pylist():
+            texts[index] = RowError(NULL_TEXT, f"{field} is null")
+    for index in missing:
+        texts[index] = RowError(MISSING_TEXT, f"no field {field}; an object on the way is null")
+    return texts
+
+
+def _column(rows: pa.RecordBatch, field: str) -> tuple[Any, list[int]]:
+    """The column of `field`, if there is one, and the rows in which an object on the way is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if field in rows.schema.names:
+        return rows.column(rows.schema.get_field_index(field)), []
+    first, *path = field.split(".")
+    if first not in rows.schema.names or not path:
+        return None, []
+    column = rows.column(rows.schema.get_field_index(first))
+    missing: set[int] = set()
+    for part in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            return None, []
+        missing |= set(pc.indices_nonzero(column.is_null()).to_pylist())
+        column = pc.struct_field(column, [column.type.get_field_index(part)])
+    return column, sorted(missing)
+
+
+def _decoded(column: pa.Array, field: str) -> list[Any]:
+    """Python strings; the reader checks no UTF-8, so that is done here, row by row where it must be."""
+    import pyarrow as pa
+
+    try:
+        return column.to_numpy(zero_copy_only=False).tolist()
+    except (UnicodeDecodeError, pa.ArrowException):
+        return [_decoded_value(raw, field) for raw in column.cast(pa.large_binary()).to_pylist()]
+
+
+def _decoded_value(raw: bytes | None, field: str) -> str | RowError | None:
+    try:
+        return raw if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return RowError(BAD_UTF8, f"byte {error.start} of {field}: {error.reason}")
+
+
+def _records(rows: pa.RecordBatch) -> list[Any]:
+    try:
+        return rows.to_pylist()
+    except UnicodeDecodeError:
+        return [_record(rows, index) for index in range(rows.num_rows)]
+
+
+def _record(rows: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
+    try:
+        return rows.slice(index, 1).to_pylist()[0]
+    except UnicodeDecodeError as error:
+        return RowError(BAD_UTF8, f"byte {error.start} of another field: {error.reason}")
+
+
+def _raw(rows: pa.RecordBatch, index: int, field: str) -> bytes:
+    """What was decoded of a rejected row, as JSON; the bytes of its text where that is no UTF-8 or long."""
+    record = _record(rows, index)
+    if isinstance(record, RowError):
+        column, _ = _column(rows, field)
+        return b"" if column is None else bytes(column[index].as_buffer() or b"")
+    return orjson.dumps(record, default=repr, option=orjson.OPT_NON_STR_KEYS)
