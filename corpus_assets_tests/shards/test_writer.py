@@ -41,9 +41,8 @@ def test_every_document_is_followed_by_one_boundary_and_nothing_else(tmp_path):
 
 
 def test_a_boundary_needs_an_open_document(tmp_path):
-    with HDF5ShardWriter(tmp_path / "a.h5") as writer:
-        with pytest.raises(ValueError, match="no document is open"):
-            writer.add_boundary()
+    with HDF5ShardWriter(tmp_path / "a.h5") as writer, pytest.raises(ValueError, match="no document is open"):
+        writer.add_boundary()
 
 
 def test_a_block_that_raises_publishes_nothing_and_leaves_nothing(tmp_path):
