@@ -40,8 +40,7 @@ def cell_widths(cells: np.ndarray, token_count: int, *, window_size: int, stride
     The cells [i * stride, (i + 1) * stride) part all positions where a window can start, so there are as many
     cells as windows.
 
-    Args:
-        cells: int64 cell numbers below num_windows; not checked.
+    `cells` is int64, each below num_windows.
     """
     starts = num_starts(token_count, window_size=window_size)
     return np.minimum(stride, starts - cells * stride)

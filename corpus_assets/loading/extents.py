@@ -1,0 +1,131 @@
+"""Where the tokens of each shard lie in its file, checked against the file before anything is mapped.
+
+An index and its files are untrusted here: touching a mapped page behind the end of a file kills the process, so
+every number is compared with what the operating system says about the file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from corpus_assets.errors import IndexMismatchError
+from corpus_assets.shards.records import ShardIndex, ShardInfo
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """One non-empty token shard as a reader sees it.
+
+    Attributes:
+        path: the HDF5 file, below the corpus root.
+        offset: byte offset of the tokens where they lie uncompressed in one run, else None.
+        token_count: tokens in the shard, at least 1.
+        itemsize: bytes per token.
+        chunk_size: tokens per HDF5 chunk.
+        file_bytes: size of the whole file.
+    """
+
+    path: str
+    offset: int | None
+    token_count: int
+    itemsize: int
+    chunk_size: int
+    file_bytes: int
+
+    def open(self) -> int:
+        """A descriptor of the file, read-only, after comparing it with the index.
+
+        Raises:
+            IndexMismatchError: the file is missing, no regular file, or has another size.
+        """
+        try:
+            # O_NONBLOCK: a FIFO in place of a shard must not hang the reader.
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            raise IndexMismatchError(f"{self.path}: {error.strerror}; shards.json names this file") from error
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_size == self.file_bytes:
+            return descriptor
+        os.close(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise IndexMismatchError(f"{self.path}: not a regular file, shards.json names it as a shard")
+        raise IndexMismatchError(
+            f"{self.path}: size is {found.st_size} bytes, shards.json says {self.file_bytes}"
+        )
+
+
+def token_dtype_of(index: ShardIndex) -> np.dtype:
+    """The stored dtype of a corpus's tokens, little-endian; uint16 for a corpus without shards.
+
+    Raises:
+        IndexMismatchError: shards of several dtypes, or one that is not uint16 or uint32.
+    """
+    names = sorted({shard.dtype for shard in index.shards})
+    if len(names) > 1:
+        raise IndexMismatchError(f"{index.root}: shards have dtypes {', '.join(names)}, expected one")
+    if names and names[0] not in ("uint16", "uint32"):
+        raise IndexMismatchError(f"{index.root}: token dtype is {names[0]}, expected uint16 or uint32")
+    return np.dtype(names[0] if names else "uint16").newbyteorder("<")
+
+
+def token_files(index: ShardIndex, dtype: np.dtype) -> list[TokenFile]:
+    """The non-empty shards of `index` in order, every number inside its file's bounds.
+
+    Raises:
+        IndexMismatchError: naming the shard and the number that cannot be right.
+    """
+    start = 0
+    for shard in index.shards:
+        _check_counts(shard, start)
+        start += shard.token_count
+    return list(_files(index, dtype))
+
+
+def _files(index: ShardIndex, dtype: np.dtype) -> Iterable[TokenFile]:
+    root = str(index.root)
+    for shard in index.shards:
+        if shard.token_count == 0:
+            continue
+        parts = PurePosixPath(shard.path).parts
+        if not parts or shard.path.startswith("/") or ".." in parts or "\0" in shard.path:
+            raise IndexMismatchError(
+                f"{root}: shard {shard.key}: path is {shard.path!r}, expected one below the corpus root"
+            )
+        offset = shard.extents.get("tokens") if shard.compression == "none" else None
+        if offset is not None:
+            _check_extent(shard, offset, dtype.itemsize)
+        yield TokenFile(
+            path=os.path.join(root, *parts),
+            offset=offset,
+            token_count=shard.token_count,
+            itemsize=dtype.itemsize,
+            chunk_size=shard.chunk_size,
+            file_bytes=shard.file_bytes,
+        )
+
+
+def _check_counts(shard: ShardInfo, start: int) -> None:
+    for name, least in (("token_count", 0), ("document_count", 0), ("chunk_size", 1), ("file_bytes", 0)):
+        value = getattr(shard, name)
+        if not isinstance(value, int) or not least <= value < 2**62:
+            raise IndexMismatchError(f"shard {shard.key}: {name} is {value!r}, expected {least} to 2^62")
+    if shard.global_start != start:
+        raise IndexMismatchError(
+            f"shard {shard.key}: global_start is {shard.global_start}, expected {start}, "
+            "the sum of the token counts before it"
+        )
+
+
+def _check_extent(shard: ShardInfo, offset: int, itemsize: int) -> None:
+    end = shard.file_bytes - shard.token_count * itemsize
+    if not isinstance(offset, int) or not 0 <= offset <= end or offset % itemsize:
+        raise IndexMismatchError(
+            f"shard {shard.key}: its {shard.token_count} tokens begin at byte {offset!r} of {shard.file_bytes}, "
+            f"expected a multiple of {itemsize} from 0 to {end}"
+        )

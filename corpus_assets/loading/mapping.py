@@ -1,0 +1,200 @@
+"""A whole corpus as one array: the token run of every shard mapped side by side into one range of addresses.
+
+Each run begins at its own position inside its first page, so that between two shards lies a gap of bytes that are
+no tokens. `FlatReader` translates positions in the corpus to positions in that array.
+
+The range is reserved inaccessible (PROT_NONE) and each file is mapped over its place (MAP_FIXED): mmap(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from corpus_assets.loading.extents import TokenFile
+
+Access = Literal["random", "sequential", "normal"]
+
+_MAP_FIXED = 0x10  # on Linux, macOS and the BSDs; Python's mmap module has no name for it
+_MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
+_OWN_MAPS = Path("/proc/self/maps")
+_LARGE_WINDOW_BYTES = 2**20
+_SPARE_MAPPINGS = 1000  # for what the process maps later: threads, libraries, allocator
+
+
+def can_map_flat() -> bool:
+    """Whether this platform has 64-bit addresses and mmap with MAP_FIXED."""
+    return os.name == "posix" and sys.maxsize > 2**32 and hasattr(mmap, "MAP_ANONYMOUS")
+
+
+def mappings_left() -> int | None:
+    """How many more mappings this process may make; None where the platform sets no limit.
+
+    Linux allows vm.max_map_count per process, 65,530 by default.
+    """
+    try:
+        limit = int(_MAX_MAP_COUNT.read_text())
+        with _OWN_MAPS.open("rb") as maps:
+            used = sum(1 for _ in maps)
+    except (OSError, ValueError):
+        return None
+    return max(0, limit - used - _SPARE_MAPPINGS)
+
+
+class _AddressRange:
+    """Reserved addresses that files are mapped into; given back when the last array over them is gone.
+
+    NumPy arrays made from it hold a reference to it. So no array, and no read in another thread, can ever
+    outlive the mapping: closing a reader drops a reference and frees nothing that is in use.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._address: int | None = None
+        self._libc = _libc()
+        self._length = length
+        anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._address = self._checked(self._libc.mmap(None, length, 0, anonymous, -1, 0), length)
+
+    def map_file(self, position: int, length: int, descriptor: int, offset: int) -> None:
+        """Map `length` bytes of a file from `offset` over the range at `position`; both page-aligned."""
+        assert self._address is not None
+        assert position + length <= self._length
+        target, flags = self._address + position, mmap.MAP_SHARED | _MAP_FIXED
+        self._checked(self._libc.mmap(target, length, mmap.PROT_READ, flags, descriptor, offset), length)
+
+    @staticmethod
+    def _checked(address: int | None, length: int) -> int:
+        if address is None or address == ctypes.c_void_p(-1).value:
+            number = ctypes.get_errno()
+            raise OSError(number, f"cannot map {length} bytes: {os.strerror(number)}")
+        return address
+
+    def advise(self, advice: int) -> None:
+        """Tell the kernel how the range will be read; it may ignore that."""
+        self._libc.madvise(self._address, self._length, advice)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"version": 3, "shape": (self._length,), "typestr": "|u1", "data": (self._address, True)}
+
+    def __del__(self) -> None:
+        if self._address is not None:
+            self._libc.munmap(self._address, self._length)
+            self._address = None
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    libc.mmap.restype = pointer
+    libc.mmap.argtypes = [pointer, size, number, number, number, ctypes.c_int64]
+    libc.munmap.argtypes = [pointer, size]
+    libc.madvise.argtypes = [pointer, size, number]
+    return libc
+
+
+class FlatReader:
+    """Reads windows of a corpus whose shards are all uncompressed, a batch in a fixed number of NumPy calls.
+
+    What it returns are copies. Owns the mapping, no descriptor; survives fork; is not pickled.
+
+    Raises:
+        IndexMismatchError: a file that is not what the index says.
+        OSError: the kernel refuses the mapping.
+    """
+
+    def __init__(self, files: Sequence[TokenFile], dtype: np.dtype) -> None:
+        page = mmap.ALLOCATIONGRANULARITY
+        self._dtype = dtype
+        self._bounds = np.cumsum([0, *(file.token_count for file in files)], dtype=np.int64)
+        places, heads, position = [], [], 0
+        for file in files:
+            assert file.offset is not None
+            head = file.offset % page
+            places.append(position)
+            heads.append(position + head)
+            position += -(-(head + file.token_count * file.itemsize) // page) * page
+        self._range = _AddressRange(max(position, page))
+        for file, place in zip(files, places, strict=True):
+            assert file.offset is not None
+            head = file.offset % page
+            descriptor = file.open()
+            try:
+                size = head + file.token_count * file.itemsize
+                self._range.map_file(place, size, descriptor, file.offset - head)
+            finally:
+                os.close(descriptor)
+        self._bases = np.array(heads, np.int64) // dtype.itemsize
+        self._shifts = self._bases - self._bounds[:-1]
+        self._flat: np.ndarray = np.asarray(self._range).view(dtype)
+        self._rows: dict[int, np.ndarray] = {}
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Tokens [start, stop) as a fresh array."""
+        shard = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        if start < stop <= self._bounds[shard + 1]:
+            shift = int(self._shifts[shard])
+            return self._flat[start + shift : stop + shift].copy()
+        tokens = np.empty(stop - start, self._dtype)
+        position = start
+        while position < stop:
+            end = min(stop, int(self._bounds[shard + 1]))
+            shift = int(self._shifts[shard])
+            tokens[position - start : end - start] = self._flat[position + shift : end + shift]
+            position, shard = end, shard + 1
+        return tokens
+
+    def rows(self, starts: np.ndarray, length: int) -> np.ndarray:
+        """(B, length) fresh array of the windows at `starts`, all inside the corpus."""
+        if length * self._dtype.itemsize > _LARGE_WINDOW_BYTES:
+            return np.stack([self.read(start, start + length) for start in starts.tolist()])
+        windows = self._windows(length)
+        shards = np.searchsorted(self._bounds, starts, side="right") - 1
+        tokens = self._take(windows, starts + self._shifts[shards], length)
+        ends = starts + length
+        crossing = np.flatnonzero(ends > self._bounds[shards + 1])
+        shards = shards[crossing]
+        # A window that runs into the next shard has bytes of the gap there. Its row is read once more, shifted
+        # so that the next shard's first token falls on its place; again while it reaches further shards.
+        while crossing.size:
+            shards = shards + 1
+            taken = self._bounds[shards] - starts[crossing]
+            more = self._take(windows, self._bases[shards] - taken, length)
+            tokens[crossing] = np.where(np.arange(length) < taken[:, None], tokens[crossing], more)
+            further = ends[crossing] > self._bounds[shards + 1]
+            crossing, shards = crossing[further], shards[further]
+        return tokens
+
+    def _windows(self, length: int) -> np.ndarray:
+        """A view with one item of `length` tokens for every position of the mapping.
+
+        An item of a void dtype is copied with one memcpy. Gathering rows of a (N, length) view instead was
+        0.75 times as fast.
+        """
+        windows = self._rows.get(length)
+        if windows is None:
+            size = length * self._dtype.itemsize
+            windows = np.ndarray(
+                shape=(max(0, len(self._flat) - length + 1),),
+                dtype=f"V{size}",
+                buffer=self._flat,
+                strides=(self._dtype.itemsize,),
+            )
+            self._rows = {length: windows}
+        return windows
+
+    def _take(self, windows: np.ndarray, positions: np.ndarray, length: int) -> np.ndarray:
+        return windows[positions].view(self._dtype).reshape(len(positions), length)
+
+    def advise(self, access: Access) -> None:
+        """Choose the kernel's read-ahead: `sequential` widens it, `random` turns it off."""
+        advice = {"random": "MADV_RANDOM", "sequential": "MADV_SEQUENTIAL", "normal": "MADV_NORMAL"}[access]
+        if hasattr(mmap, advice):
+            self._range.advise(getattr(mmap, advice))

@@ -1,0 +1,146 @@
+"""Reads windows piece by piece, shard by shard: for compressed corpora and where one flat mapping is impossible."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from corpus_assets.loading.chunks import ChunkedShard
+from corpus_assets.loading.decoded import DecodedChunks
+from corpus_assets.loading.extents import TokenFile
+from corpus_assets.loading.mapping import Access
+from corpus_assets.loading.pieces import Grid, Pieces, split_windows
+
+MAX_OPEN_MAPPINGS = 4096
+_WHOLE_SHARD = 2**62
+
+
+class MappedShards:
+    """The token runs of uncompressed shards, each mapped on its own; at most `limit` at a time.
+
+    A mapping is dropped by dropping its array, so one that is being read stays valid.
+    """
+
+    def __init__(
+        self, files: Sequence[TokenFile], dtype: np.dtype, *, limit: int, advice: int | None
+    ) -> None:
+        self._files = files
+        self._dtype = dtype
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._advice = advice
+
+    def get(self, shard: int) -> np.ndarray:
+        """All tokens of a shard, as a read-only view of its file."""
+        with self._lock:
+            view = self._open.get(shard)
+            if view is None:
+                view = self._open[shard] = self._map(self._files[shard])
+                if len(self._open) > self._limit:
+                    self._open.popitem(last=False)
+            else:
+                self._open.move_to_end(shard)
+            return view
+
+    def _map(self, file: TokenFile) -> np.ndarray:
+        assert file.offset is not None
+        head = file.offset % mmap.ALLOCATIONGRANULARITY
+        descriptor = file.open()
+        try:
+            length = head + file.token_count * file.itemsize
+            mapped = mmap.mmap(descriptor, length, access=mmap.ACCESS_READ, offset=file.offset - head)
+        finally:
+            os.close(descriptor)
+        if self._advice is not None:
+            mapped.madvise(self._advice)
+        return np.frombuffer(mapped, self._dtype, count=file.token_count, offset=head)
+
+
+class PiecewiseReader:
+    """Reads any corpus: mapped shards as they are, chunked shards through a cache of decoded chunks.
+
+    What it returns are copies. Holds no descriptor between calls; survives fork; is not pickled.
+
+    Raises:
+        IndexMismatchError: a file that is not what the index says.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[TokenFile],
+        dtype: np.dtype,
+        *,
+        threads: int,
+        cache_bytes: int,
+        max_open_mappings: int = MAX_OPEN_MAPPINGS,
+    ) -> None:
+        for file in files:
+            os.close(file.open())
+        self._files = files
+        self._dtype = dtype
+        self._threads = threads
+        self._cache_bytes = cache_bytes
+        self._max_open_mappings = max_open_mappings
+        self._advice: int | None = None
+        self._chunked = frozenset(i for i, file in enumerate(files) if file.offset is None)
+        sizes = [file.chunk_size if file.offset is None else _WHOLE_SHARD for file in files]
+        self._grid = Grid(
+            bounds=np.cumsum([0, *(file.token_count for file in files)], dtype=np.int64),
+            unit_sizes=np.array(sizes, np.int64),
+        )
+        self._start()
+
+    def _start(self) -> None:
+        """Make what a forked child must not share: locks, threads, and what they guard."""
+        self._process = os.getpid()
+        self._mapped = MappedShards(
+            self._files, self._dtype, limit=self._max_open_mappings, advice=self._advice
+        )
+        shards = {i: ChunkedShard(self._files[i], self._dtype) for i in self._chunked}
+        self._decoded = DecodedChunks(shards, threads=self._threads, cache_bytes=self._cache_bytes)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Tokens [start, stop) as a fresh array."""
+        if start == stop:
+            return np.empty(0, self._dtype)
+        return self.rows(np.array([start], np.int64), stop - start)[0]
+
+    def rows(self, starts: np.ndarray, length: int) -> np.ndarray:
+        """(B, length) fresh array of the windows at `starts`, all inside the corpus."""
+        if self._process != os.getpid():
+            self._start()
+        tokens = np.empty((len(starts), length), self._dtype)
+        pieces = split_windows(starts, length, self._grid)
+        groups = list(pieces.by_unit())
+        for (_, _, group), unit in zip(groups, self._units(groups), strict=True):
+            _copy(tokens, unit, pieces, group)
+        return tokens
+
+    def _units(self, groups: list[tuple[int, int, slice]]) -> Iterator[np.ndarray]:
+        chunks = self._decoded.each([(shard, unit) for shard, unit, _ in groups if shard in self._chunked])
+        for shard, _, _ in groups:
+            yield next(chunks) if shard in self._chunked else self._mapped.get(shard)
+
+    def advise(self, access: Access) -> None:
+        """Choose the kernel's read-ahead for mapped shards."""
+        advice = {"random": "MADV_RANDOM", "sequential": "MADV_SEQUENTIAL", "normal": "MADV_NORMAL"}[access]
+        if hasattr(mmap, advice):
+            self._advice = getattr(mmap, advice)
+            self._start()
+
+
+def _copy(tokens: np.ndarray, unit: np.ndarray, pieces: Pieces, group: slice) -> None:
+    for row, column, offset, size in zip(
+        pieces.rows[group].tolist(),
+        pieces.columns[group].tolist(),
+        pieces.offsets[group].tolist(),
+        pieces.sizes[group].tolist(),
+        strict=True,
+    ):
+        tokens[row, column : column + size] = unit[offset : offset + size]

@@ -1,0 +1,308 @@
+"""MmapTokenStore: a corpus as one flat array of token ids, read at random."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex
+
+import numpy as np
+
+from corpus_assets.errors import IndexMismatchError
+from corpus_assets.loading.extents import TokenFile, token_dtype_of, token_files
+from corpus_assets.loading.mapping import Access, FlatReader, can_map_flat, mappings_left
+from corpus_assets.shards.records import ShardIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from corpus_assets.loading.documents import DocumentLocation
+
+Layout = Literal["auto", "flat", "pieces"]
+
+DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+_CAST_BLOCK_BYTES = 64 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+class _Reader(Protocol):
+    def read(self, start: int, stop: int) -> np.ndarray: ...
+    def rows(self, starts: np.ndarray, length: int) -> np.ndarray: ...
+    def advise(self, access: Access) -> None: ...
+
+
+class MmapTokenStore:
+    """Reads any range or batch of windows of a corpus, across shard borders.
+
+    Everything it returns is a fresh array; no view of a mapped file leaves it, so an array stays valid after
+    the store is closed. Uncompressed shards are mapped, side by side where the platform can; compressed ones
+    are decoded chunk by chunk. It holds no file descriptor and no HDF5 handle between calls. It may be read from
+    several threads and after a fork; a pickled store carries the index and opens the files again in the process
+    that reads it, the same files even if shards.json has been replaced since.
+
+    Args:
+        index_path: shards.json, its folder, or a loaded index.
+        require_release: refuse a corpus that did not pass its gate.
+        layout: `flat` maps the corpus as one array, `pieces` reads shard by shard; `auto` takes `flat` where it
+            is possible. The results are equal.
+        cache_bytes: bound of the cache of decoded chunks of a compressed corpus.
+        threads: decoding threads for a compressed corpus; default: the machine's cores, 4 at most.
+
+    Raises:
+        IndexMismatchError: the index or a file is not what it should be; found before anything is read.
+        NotReleasedError: with `require_release`, no release for this index.
+    """
+
+    def __init__(
+        self,
+        index_path: str | os.PathLike[str] | ShardIndex,
+        *,
+        require_release: bool = False,
+        layout: Layout = "auto",
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        threads: int | None = None,
+    ) -> None:
+        if layout not in ("auto", "flat", "pieces"):
+            raise ValueError(f"layout is {layout!r}, expected auto, flat or pieces")
+        self._index = index_path if isinstance(index_path, ShardIndex) else _load(index_path)
+        self._fingerprint = self._index.fingerprint
+        if require_release:
+            from corpus_assets.shards.release import load_release
+
+            load_release(self._index.root, self._fingerprint)
+        self._layout: Layout = layout
+        self._cache_bytes = cache_bytes
+        self._threads = threads or min(4, os.cpu_count() or 1)
+        self._access: Access = "normal"
+        self._closed = False
+        self._open()
+
+    def _open(self) -> None:
+        self._dtype = token_dtype_of(self._index)
+        self._token_count = self._index.token_count
+        self._reader: _Reader | None = _open_reader(
+            token_files(self._index, self._dtype),
+            self._dtype,
+            layout=self._layout,
+            cache_bytes=self._cache_bytes,
+            threads=self._threads,
+        )
+
+    def __len__(self) -> int:
+        """Tokens in the corpus."""
+        return self._token_count
+
+    @property
+    def index(self) -> ShardIndex:
+        """The index that the store was opened with."""
+        return self._index
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the corpus: the index's fingerprint."""
+        return self._fingerprint
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Stored type of the ids, uint16 or uint32, little-endian."""
+        return self._dtype
+
+    @property
+    def boundary_id(self) -> int:
+        """The id that follows every document.
+
+        Raises:
+            IndexMismatchError: a corpus without shards has no tokenizer.
+        """
+        tokenizer = self._index.tokenizer
+        if tokenizer is None:
+            raise IndexMismatchError(f"{self._index.root}: the corpus has no shards, so no tokenizer")
+        return tokenizer.boundary_id
+
+    def get_slice(self, start: SupportsIndex, stop: SupportsIndex) -> np.ndarray:
+        """Tokens [start, stop) as a fresh (stop - start,) array of the stored dtype.
+
+        Raises:
+            IndexError: unless 0 <= start <= stop <= len(store).
+        """
+        first, last = operator.index(start), operator.index(stop)
+        if not 0 <= first <= last <= self._token_count:
+            raise IndexError(
+                f"slice is [{first}, {last}), expected 0 <= start <= stop <= {self._token_count}, "
+                "the corpus's token count"
+            )
+        return self._opened().read(first, last)
+
+    def gather(
+        self,
+        starts: ArrayLike,
+        length: int,
+        *,
+        out: np.ndarray | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> np.ndarray:
+        """The windows [start, start + length) as rows of a fresh array, or of `out`.
+
+        Args:
+            starts: (B,) integers in any order, repeats allowed.
+            length: tokens per window, at least 1.
+            out: (B, length) writable array to fill; decides the dtype.
+            dtype: integer type of the result that holds every id; default: the stored one.
+
+        Returns:
+            (B, length), `out` where it was given.
+
+        Raises:
+            IndexError: a window that leaves the corpus.
+            ValueError: a shape or dtype that does not fit.
+        """
+        positions = self._checked_starts(starts, length)
+        if out is None:
+            target = self._dtype if dtype is None else np.dtype(dtype)
+        else:
+            _check_out(out, (len(positions), length), dtype)
+            target = out.dtype
+        self.check_dtype(target)
+        reader = self._opened()
+        if out is None and target == self._dtype:
+            return reader.rows(positions, length)
+        result = np.empty((len(positions), length), target) if out is None else out
+        # In blocks, so that the ids are still in the processor's cache when they are converted.
+        block = max(1, _CAST_BLOCK_BYTES // (length * self._dtype.itemsize))
+        for first in range(0, len(positions), block):
+            result[first : first + block] = reader.rows(positions[first : first + block], length)
+        return result
+
+    def check_dtype(self, dtype: DTypeLike) -> None:
+        """Raise ValueError unless `dtype` is an integer type that holds every id of the corpus."""
+        target = np.dtype(dtype)
+        tokenizer = self._index.tokenizer
+        largest = tokenizer.max_token_id if tokenizer else 0
+        if np.can_cast(self._dtype, target, "safe") and target.kind in "iu":
+            return
+        if target.kind not in "iu" or np.iinfo(target).max < largest:
+            raise ValueError(f"dtype is {target}, expected an integer type that holds ids up to {largest}")
+
+    def _checked_starts(self, starts: ArrayLike, length: int) -> np.ndarray:
+        positions = np.asarray(starts)
+        if positions.size == 0:
+            positions = positions.astype(np.int64)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise ValueError(
+                f"starts are {positions.dtype} of shape {positions.shape}, expected one row of integers"
+            )
+        if length < 1:
+            raise ValueError(f"length is {length}, expected 1 or more")
+        if positions.size:
+            low, high = int(positions.min()), int(positions.max())
+            if low < 0 or high > self._token_count - length:
+                raise IndexError(
+                    f"starts run from {low} to {high}, expected 0 to {self._token_count - length} for windows "
+                    f"of {length} in {self._token_count} tokens"
+                )
+        return positions.astype(np.int64, copy=False)
+
+    def document_at(self, position: SupportsIndex) -> DocumentLocation:
+        """Which document holds the token at `position`: its shard, input file, row and extent.
+
+        A boundary token belongs to the document before it.
+
+        Raises:
+            IndexError: unless 0 <= position < len(store).
+            ShardError: the shard's document index cannot be read.
+        """
+        from corpus_assets.loading.documents import locate_document
+
+        found = operator.index(position)
+        if not 0 <= found < self._token_count:
+            raise IndexError(f"position is {found}, expected 0 to {self._token_count - 1}")
+        self._opened()
+        return locate_document(self._index, found)
+
+    def advise(self, access: Access) -> None:
+        """Say how the corpus will be read: `random`, `sequential` or `normal`; the kernel reads ahead accordingly."""
+        if access not in ("random", "sequential", "normal"):
+            raise ValueError(f"access is {access!r}, expected random, sequential or normal")
+        self._access = access
+        self._opened().advise(access)
+
+    def _opened(self) -> _Reader:
+        if self._closed:
+            raise ValueError(f"{self._index.root}: the store is closed")
+        if self._reader is None:
+            self._open()
+            assert self._reader is not None
+            if self._access != "normal":
+                self._reader.advise(self._access)
+        return self._reader
+
+    def close(self) -> None:
+        """Give the mappings back; a read in another thread finishes first. Safe to call again."""
+        # The reader owns nothing but memory; it goes with its last reference, which a running read holds too.
+        self._closed = True
+        self._reader = None
+
+    def __enter__(self) -> MmapTokenStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_reader": None}
+
+    def __repr__(self) -> str:
+        return f"MmapTokenStore({str(self._index.root)!r}, {self._token_count} tokens)"
+
+
+def _load(index_path: str | os.PathLike[str]) -> ShardIndex:
+    from corpus_assets.shards.index import load_index
+
+    return load_index(Path(index_path))
+
+
+def _check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) -> None:
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}, expected {shape}")
+    if dtype is not None and np.dtype(dtype) != out.dtype:
+        raise ValueError(f"out is {out.dtype}, dtype says {np.dtype(dtype)}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only, expected a writable array")
+
+
+def _open_reader(
+    files: Sequence[TokenFile], dtype: np.dtype, *, layout: Layout, cache_bytes: int, threads: int
+) -> _Reader:
+    obstacle = _obstacle_to_flat(files)
+    if layout == "flat" and obstacle:
+        raise ValueError(f"layout is flat, but {obstacle}")
+    if layout == "pieces" or obstacle:
+        if obstacle and layout == "auto" and all(file.offset is not None for file in files):
+            logger.warning("%s; shards are mapped on demand, which is slower", obstacle)
+        from corpus_assets.loading.piecewise import PiecewiseReader
+
+        return PiecewiseReader(files, dtype, threads=threads, cache_bytes=cache_bytes)
+    return FlatReader(files, dtype)
+
+
+def _obstacle_to_flat(files: Sequence[TokenFile]) -> str | None:
+    """Why the corpus cannot be mapped as one array; None where it can."""
+    chunked = [file.path for file in files if file.offset is None]
+    if chunked:
+        return f"{len(chunked)} shards are compressed or scattered, the first is {chunked[0]}"
+    if not can_map_flat():
+        return "this platform has no 64-bit mmap with MAP_FIXED"
+    left = mappings_left()
+    if left is not None and len(files) > left:
+        return (
+            f"the corpus needs {len(files)} memory mappings and this process may make {left} more: "
+            "vm.max_map_count; raise it with `sysctl -w vm.max_map_count=262144`"
+        )
+    return None
