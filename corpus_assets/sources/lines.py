@@ -52,7 +52,7 @@ def _keep_open(parts: list[bytes], length: int, piece: bytes, max_line_bytes: in
     length += len(piece)
     if length <= max_line_bytes:
         parts.append(piece)
-    elif length - len(piece) <= max_line_bytes:  # it has become too long just now
+    else:
         prefix = b"".join(part[:RAW_PREFIX_BYTES] for part in (*parts, piece))
         parts[:] = [prefix[:RAW_PREFIX_BYTES]]
     return length
