@@ -11,6 +11,7 @@ CorpusError                     the world is not as it should be; the message sa
 ├── IndexMismatchError          shards.json disagrees with itself or with the files
 ├── MissingShardsError          the index would not cover every input shard
 ├── NotReleasedError            the corpus did not pass its gate
+├── DiskSpaceError              a build would not fit on the disk
 ├── LeaseError                  another builder holds the partition
 └── StateMismatchError          a loader state that belongs to another corpus or another order
 
@@ -60,6 +61,10 @@ class MissingShardsError(CorpusError):
 
 class NotReleasedError(CorpusError):
     """The corpus has no release for its present index."""
+
+
+class DiskSpaceError(CorpusError):
+    """A build would not fit on the disk."""
 
 
 class LeaseError(CorpusError):

@@ -194,7 +194,11 @@ def _age(path: Path) -> float:
 
 def _is_stale(folder: Path, stale_after: float) -> bool:
     owner = _owner_of(folder)
-    if owner is not None and owner.machine == _machine() and _process_start(owner.pid) != owner.process_start:
+    if (
+        owner is not None
+        and owner.machine == machine_identity()
+        and not is_running(owner.pid, owner.process_start)
+    ):
         return True
     return _age(folder) > stale_after
 
@@ -210,14 +214,14 @@ def _this_process() -> LeaseOwner:
     return LeaseOwner(
         token=uuid.uuid4().hex,
         host=socket.gethostname(),
-        machine=_machine(),
+        machine=machine_identity(),
         pid=os.getpid(),
-        process_start=_process_start(os.getpid()),
+        process_start=process_start(os.getpid()),
         since=time.time(),
     )
 
 
-def _machine() -> str:
+def machine_identity() -> str:
     """Identity of the space in which a pid means something; empty where the system does not tell."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -226,7 +230,7 @@ def _machine() -> str:
         return f"unknown-{uuid.getnode()}-{socket.gethostname()}"
 
 
-def _process_start(pid: int) -> str:
+def process_start(pid: int) -> str:
     """When the process with `pid` started, so that a reused pid is not taken for it; empty if none runs."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
@@ -234,3 +238,8 @@ def _process_start(pid: int) -> str:
         return "" if Path("/proc/self/stat").exists() else "unknown"
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state in "ZX" else fields[18]
+
+
+def is_running(pid: int, started: str) -> bool:
+    """Whether the process `pid` of this machine is still the one that started then."""
+    return process_start(pid) == started

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import corpus_assets
 from corpus_assets.shards.build import OnProgress
-from corpus_assets.shards.lease import STALE_AFTER
+from corpus_assets.shards.lease import STALE_AFTER, clear_stale
+from corpus_assets.shards.space import require_space
 from corpus_assets.shards.worker import COMMAND, BuildTask, DocumentAnnounced, Message, ShardOutcome
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class ShardedTokenizationPipeline:
         self, files: Sequence[InputFile], *, force: bool = False, on_progress: OnProgress | None = None
     ) -> Iterator[ShardOutcome]:
         """Build the shard of each input; outcomes come as they are reached, one for each input."""
+        clear_stale(self._config.root, stale_after=self._stale_after)
+        require_space(self._config, files, workers=self._cores)
         count = max(1, min(self._cores, len(files)))
         tasks = deque(
             BuildTask(

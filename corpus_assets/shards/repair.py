@@ -1,0 +1,79 @@
+"""Rebuild exactly the damaged shards, and prove that they are what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpus_assets.errors import ShardError
+from corpus_assets.shards.index import load_index, publish_record
+from corpus_assets.shards.manifest import observe_inputs
+from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
+from corpus_assets.shards.publish import scratch_folder
+from corpus_assets.shards.validate import validate_corpus
+
+if TYPE_CHECKING:
+    from corpus_assets.config import CorpusConfig
+    from corpus_assets.shards.records import ShardInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What became of one damaged shard: `error` is None where its digests equal the recorded ones."""
+
+    key: str
+    error: str | None
+
+
+def repair_corpus(
+    config: CorpusConfig, *, keys: Sequence[str] | None = None, workers: int | None = None
+) -> list[Repair]:
+    """Rebuild the damaged shards of a corpus from their inputs.
+
+    A shard is only replaced by one with the recorded digests; where the input, the tokenizer or an option
+    has changed since, it cannot come back and the error says so.
+
+    Args:
+        config: the corpus.
+        keys: shards to rebuild; default: those that a full validation finds damaged.
+        workers: processes and threads; default: one a core.
+
+    Raises:
+        IndexMismatchError: shards.json itself is damaged; build the corpus instead, which indexes it anew.
+    """
+    index = load_index(config.index_path)
+    recorded = {shard.key: shard for shard in index.shards}
+    if keys is None:
+        keys = validate_corpus(config.index_path, workers=workers).failed_shards
+    manifest = observe_inputs(config)
+    possible, repairs = [], []
+    for key in keys:
+        if key not in recorded:
+            repairs.append(Repair(key=key, error=f"{key}: is not in shards.json; build it"))
+        elif key not in manifest:
+            repairs.append(Repair(key=key, error=f"{key}: its input is gone"))
+        elif manifest[key].fingerprint != recorded[key].input_sha256:
+            repairs.append(Repair(key=key, error=f"{key}: its input has changed since; build the corpus"))
+        else:
+            possible.append(manifest[key])
+    pipeline = ShardedTokenizationPipeline(config, workers=workers)
+    for outcome in pipeline.run(possible, force=True):
+        error = outcome.error or _difference(recorded[outcome.key], outcome.info, config.root)
+        repairs.append(Repair(key=outcome.key, error=error))
+    return sorted(repairs, key=lambda repair: repair.key)
+
+
+def _difference(recorded: ShardInfo, rebuilt: ShardInfo | None, root: Path) -> str | None:
+    """Why the rebuilt shard is not the recorded one; None if all its digests are equal."""
+    if rebuilt is None:
+        raise ShardError(f"{recorded.key}: neither a record nor an error came back")
+    if replace(rebuilt, global_start=recorded.global_start) == recorded:
+        return None
+    # The index still names the recorded file: what was current stays current.
+    publish_record(root, replace(recorded, global_start=0), scratch=scratch_folder(root))
+    return (
+        f"{recorded.key}: rebuilt as {rebuilt.path} with sha256 {rebuilt.sha256}, recorded was {recorded.path} "
+        f"with {recorded.sha256}: tokenizer or options have changed since; build the corpus"
+    )

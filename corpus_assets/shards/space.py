@@ -1,0 +1,41 @@
+"""Does a build fit on the disk? Asked before it starts, not found out at the end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from corpus_assets.errors import DiskSpaceError
+
+if TYPE_CHECKING:
+    from corpus_assets.config import CorpusConfig
+    from corpus_assets.shards.manifest import InputFile
+
+# Bytes of text a token stands for at least: 1 for bytes, and 2 is low for any trained vocabulary.
+_TEXT_BYTES_PER_TOKEN = 2
+_COMPRESSED_EXPANSION = 3
+
+
+def required_bytes(config: CorpusConfig, files: Sequence[InputFile], *, workers: int) -> int:
+    """Bytes that building the shards of `files` takes: all sealed, and the largest `workers` growing too."""
+    sizes = sorted((_token_bytes(config, file) for file in files), reverse=True)
+    return sum(sizes) + sum(sizes[:workers])
+
+
+def require_space(config: CorpusConfig, files: Sequence[InputFile], *, workers: int) -> None:
+    """Raise DiskSpaceError, saying what is needed and what is free, if a build would not fit."""
+    needed = required_bytes(config, files, workers=workers)
+    config.root.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(config.root).free
+    if needed > free:
+        raise DiskSpaceError(
+            f"{config.root}: {free / 1e9:.1f} GB free, expected about {needed / 1e9:.1f} GB "
+            f"for {len(files)} input shards"
+        )
+
+
+def _token_bytes(config: CorpusConfig, file: InputFile) -> int:
+    packed = file.name.lower().endswith((".gz", ".zst", ".parquet"))
+    text = file.size * (_COMPRESSED_EXPANSION if packed else 1)
+    return text * 2 if config.tokenizer == "byte" else text * 4 // _TEXT_BYTES_PER_TOKEN
