@@ -1,0 +1,45 @@
+"""CorpusComponent: a corpus in a defs.yaml of any Dagster project that installs this package."""
+
+import dagster as dg
+from pydantic import BaseModel
+
+from corpus_assets.config import CorpusConfig, parse_corpus
+from corpus_assets.defs.factory import corpus_definitions
+
+
+class CorpusComponent(dg.Component):
+    """One corpus: its assets, checks, jobs, schedule and sensors.
+
+    The attributes are those of an entry in corpora.yaml, and `name`. Relative paths start from the root of
+    the Dagster project; `{{ env.NAME }}` works in every text.
+
+        type: corpus_assets.CorpusComponent
+        attributes:
+          name: stdlib
+          input: data/stdlib/input
+          root: data/stdlib/corpus
+    """
+
+    def __init__(self, config: CorpusConfig) -> None:
+        self.config = config
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """The attributes: the same model that validates corpora.yaml."""
+        return CorpusConfig
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "CorpusComponent":
+        """The component of a defs.yaml, its paths made absolute.
+
+        Raises:
+            ConfigError: naming each attribute that is wrong.
+        """
+        given = {} if attributes is None else attributes.model_dump(exclude_unset=True, mode="json")
+        entry = context.resolution_context.resolve_value(given, as_type=dict)
+        name = str(entry.pop("name", ""))
+        return cls(parse_corpus(name, entry, base=context.project_root, where=str(context.path)))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002
+        """The same definitions that corpora.yaml gives."""
+        return corpus_definitions(self.config)

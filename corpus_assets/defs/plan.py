@@ -1,0 +1,74 @@
+"""Which partitions need a build, and whether the tail of the graph is due: by recorded fingerprints.
+
+Automation conditions compare two ticks and can lose a change that lands between them. This compares what
+each shard was made from with the input as it is, so a change that was missed once is seen the next time.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import dagster as dg
+
+from corpus_assets.defs.corpus import Corpus
+from corpus_assets.defs.partitions import KeyRange, contiguous_ranges, partition_states
+from corpus_assets.errors import IndexMismatchError, NotReleasedError
+from corpus_assets.shards.corpus import stale_keys
+from corpus_assets.shards.index import current_shard, load_index
+from corpus_assets.shards.manifest import InputManifest
+from corpus_assets.shards.release import load_release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlan:
+    """What there is to do for a corpus.
+
+    Attributes:
+        reasons: the partitions to build, and why.
+        ranges: the same partitions as runs.
+        in_progress: partitions that a run is at; they are left to it.
+        release_due: why index, checks and release have to run even without a build; empty if they need not.
+    """
+
+    reasons: dict[str, str]
+    ranges: tuple[KeyRange, ...]
+    in_progress: frozenset[str]
+    release_due: str
+
+
+def plan_build(
+    instance: dg.DagsterInstance,
+    corpus: Corpus,
+    manifest: InputManifest,
+    *,
+    also: Collection[str] = (),
+) -> BuildPlan:
+    """Missing, stale and failed partitions among the registered ones, and those of `also`."""
+    states = partition_states(instance, corpus)
+    reasons = dict.fromkeys(also, "may have changed")
+    reasons |= dict.fromkeys(states.failed, "failed")
+    reasons |= dict.fromkeys(states.missing, "never materialised")
+    reasons |= stale_keys(corpus.config, manifest)
+    wanted = {key: reasons[key] for key in states.keys if key in reasons and key not in states.in_progress}
+    at_most = corpus.config.partitions_per_run
+    return BuildPlan(
+        reasons=wanted,
+        ranges=tuple(contiguous_ranges(states.keys, wanted, at_most=at_most)),
+        in_progress=states.in_progress,
+        release_due=_release_due(corpus, set(states.keys)),
+    )
+
+
+def _release_due(corpus: Corpus, registered: Collection[str]) -> str:
+    config = corpus.config
+    try:
+        index = load_index(config.index_path)
+        load_release(config.root, index.fingerprint)
+    except (IndexMismatchError, NotReleasedError) as error:
+        return str(error)
+    if {shard.key for shard in index.shards} != registered:
+        return "the index covers other inputs than there are"
+    current = {shard.key: current_shard(config.root, shard.key) for shard in index.shards}
+    moved = [
+        shard.key for shard in index.shards if (now := current[shard.key]) is None or now.build != shard.build
+    ]
+    return f"{len(moved)} shards were built since the index was written" if moved else ""

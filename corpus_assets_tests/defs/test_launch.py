@@ -1,0 +1,243 @@
+"""build_corpus executes the graph: what is built, what is refused, what Dagster then holds."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from corpus_assets.defs.corpus import Corpus
+from corpus_assets.defs.launch import build_corpus
+from corpus_assets.defs.partitions import partition_states
+from corpus_assets.errors import ConfigError
+from corpus_assets.shards.index import load_index
+from corpus_assets.shards.release import load_release
+from corpus_assets_tests.defs.conftest import break_input, write_input
+
+
+def test_a_build_ends_with_a_release_and_every_partition_green(instance, config):
+    report = build_corpus(instance, config)
+    assert report.ok
+    assert report.released
+    assert (
+        load_release(config.root).fingerprint
+        == load_index(config.root).fingerprint
+        == report.index.fingerprint
+    )
+    states = partition_states(instance, Corpus(config))
+    assert states.keys == ("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl")
+    assert not states.missing | states.failed | states.in_progress
+
+
+def test_each_partition_has_its_own_metadata(instance, config):
+    write_input(Path(config.input) / "b.jsonl", documents=7)
+    build_corpus(instance, config)
+    events = instance.fetch_materializations(Corpus(config).key("token_shards"), limit=10).records
+    by_key = {record.partition_key: record.asset_materialization.metadata for record in events}
+    assert {key: facts["documents"].value for key, facts in by_key.items()} == {
+        "a.jsonl": 20,
+        "b.jsonl": 7,
+        "c.jsonl": 20,
+        "d.jsonl": 20,
+    }
+    assert by_key["b.jsonl"]["input"].value == "b.jsonl"
+    assert Path(by_key["b.jsonl"]["path"].value).is_file()
+
+
+def test_every_asset_is_materialised_with_metadata(instance, config):
+    build_corpus(instance, config)
+    for asset in (
+        "shard_index",
+        "shard_digests",
+        "corpus_statistics",
+        "loader_throughput",
+        "training_release",
+    ):
+        event = instance.get_latest_materialization_event(Corpus(config).key(asset))
+        assert event.asset_materialization.metadata, asset
+
+
+def test_a_second_build_runs_nothing(instance, config):
+    build_corpus(instance, config)
+    again = build_corpus(instance, config)
+    assert again.ok
+    assert again.run_ids == ()
+
+
+def test_one_corrupt_input_among_ten(instance, config):
+    for number in range(10):
+        write_input(Path(config.input) / f"n{number}.jsonl")
+    for letter in "abcd":
+        (Path(config.input) / f"{letter}.jsonl").unlink()
+    break_input(Path(config.input) / "n3.jsonl")
+    report = build_corpus(instance, config)
+    assert list(report.failed) == ["n3.jsonl"]
+    assert "none of 5 rows is a document" in report.failed["n3.jsonl"]
+    assert len(list((config.root / "shards").glob("*.h5"))) == 9
+    assert "1 of 10 input shards have no token shard: n3.jsonl" in report.refusal
+    assert not report.ok
+    assert not config.index_path.exists()
+    states = partition_states(instance, Corpus(config))
+    assert states.failed == states.missing == {"n3.jsonl"}
+
+
+def test_failed_only_rebuilds_exactly_the_failed_ones(instance, config):
+    for letter in "bd":
+        break_input(Path(config.input) / f"{letter}.jsonl")
+    build_corpus(instance, config)
+    for letter in "bd":
+        write_input(Path(config.input) / f"{letter}.jsonl")
+    report = build_corpus(instance, config, failed_only=True)
+    assert sorted(report.planned) == ["b.jsonl", "d.jsonl"]
+    assert report.ok
+
+
+def test_a_changed_input_is_rebuilt_alone_and_a_touched_one_not(instance, config):
+    build_corpus(instance, config)
+    write_input(Path(config.input) / "b.jsonl", word="other")
+    (Path(config.input) / "c.jsonl").touch()
+    report = build_corpus(instance, config)
+    assert report.planned == {"b.jsonl": "the input changed"}
+    assert report.ok
+
+
+def test_other_options_rebuild_all(instance, config):
+    build_corpus(instance, config)
+    report = build_corpus(instance, config.model_copy(update={"max_document_tokens": 10}))
+    assert set(report.planned.values()) == {"the options changed"}
+    assert len(report.planned) == 4
+    assert report.ok
+
+
+def test_a_removed_input_leaves_partitions_and_index_but_its_file_stays(instance, config):
+    build_corpus(instance, config)
+    shard = next((config.root / "shards").glob("c.jsonl-*.h5"))
+    (Path(config.input) / "c.jsonl").unlink()
+    report = build_corpus(instance, config)
+    assert report.ok
+    assert [shard.key for shard in report.index.shards] == ["a.jsonl", "b.jsonl", "d.jsonl"]
+    assert shard.exists()
+    event = instance.get_latest_materialization_event(Corpus(config).key("shard_index"))
+    assert event.asset_materialization.metadata["dropped"].value == ["c.jsonl"]
+
+
+def test_a_key_deleted_and_added_again_sorts_where_it_belongs(instance, config):
+    first = build_corpus(instance, config)
+    source = Path(config.input) / "b.jsonl"
+    content = source.read_bytes()
+    source.unlink()
+    build_corpus(instance, config)
+    source.write_bytes(content)
+    report = build_corpus(instance, config)
+    assert instance.get_dynamic_partitions("toy_input_shards")[-1] == "b.jsonl"
+    assert [shard.key for shard in report.index.shards] == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
+    assert report.index.fingerprint == first.index.fingerprint
+
+
+def test_one_shard_alone_leaves_the_index_for_later(instance, config):
+    report = build_corpus(instance, config, keys=["b.jsonl"])
+    assert [path.name for path in (config.root / "shards").glob("*.json")] == ["b.jsonl.json"]
+    assert report.refusal == "3 partitions are not built: a.jsonl, c.jsonl, d.jsonl"
+    assert not config.index_path.exists()
+
+
+def test_an_unknown_shard_is_named(instance, config):
+    with pytest.raises(ConfigError, match=r"no input shard 'z\.jsonl'"):
+        build_corpus(instance, config, keys=["z.jsonl"])
+
+
+def test_force_builds_what_is_there_already(instance, config):
+    build_corpus(instance, config)
+    report = build_corpus(instance, config, force=True)
+    events = instance.fetch_materializations(Corpus(config).key("token_shards"), limit=4).records
+    assert len(report.planned) == 4
+    assert {event.asset_materialization.metadata["reused"].value for event in events} == {False}
+
+
+def test_a_shard_that_is_there_already_is_recognised(instance, config):
+    build_corpus(instance, config)
+    report = build_corpus(instance, config, keys=["a.jsonl"])
+    event = instance.fetch_materializations(Corpus(config).key("token_shards"), limit=1).records[0]
+    assert report.ok
+    assert event.asset_materialization.metadata["reused"].value is True
+
+
+def test_partitions_per_run_bounds_each_run(instance, config):
+    report = build_corpus(instance, config.model_copy(update={"partitions_per_run": 3}))
+    assert report.ok
+    tags = [instance.get_run_by_id(run_id).tags for run_id in report.run_ids[:2]]
+    ends = [
+        (tag["dagster/asset_partition_range_start"], tag["dagster/asset_partition_range_end"]) for tag in tags
+    ]
+    assert ends == [("a.jsonl", "c.jsonl"), ("d.jsonl", "d.jsonl")]
+
+
+def test_progress_covers_all_partitions_of_a_run(instance, config):
+    seen = []
+    build_corpus(instance, config, on_progress=seen.append)
+    last = seen[-1]
+    assert (last.shards_done, last.shards_total, last.rows) == (4, 4, 80)
+    assert (
+        last.bytes_done
+        == last.bytes_total
+        == sum(path.stat().st_size for path in Path(config.input).iterdir())
+    )
+
+
+def test_training_runs_on_the_released_corpus_and_reports_its_loss(instance, config):
+    report = build_corpus(instance, config, train=True)
+    assert report.refusal == ""
+    event = instance.get_latest_materialization_event(Corpus(config).key("training"))
+    metadata = event.asset_materialization.metadata
+    assert metadata["index_fingerprint"].value == report.index.fingerprint
+    assert metadata["steps"].value == 5
+    assert metadata["loss_curve"].value.startswith("![loss by step](data:image/png;base64,")
+
+
+def test_a_run_whose_process_is_gone_is_marked_as_failed(instance, config):
+    definitions = dg.Definitions(jobs=[_never_ending()])
+    run = instance.create_run_for_job(
+        definitions.resolve_job_def("endless"), tags={"corpus_assets/process": "nowhere:1:1"}
+    )
+    other = instance.create_run_for_job(
+        definitions.resolve_job_def("endless"), tags={"corpus_assets/process": f"{_host()}:999999999:1"}
+    )
+    for started in (run, other):
+        instance.report_engine_event("started", started)
+        instance.handle_new_event(_start_event(started))
+    build_corpus(instance, config)
+    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED
+    assert instance.get_run_by_id(other.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+def _host():
+    import socket
+
+    return socket.gethostname()
+
+
+def _never_ending():
+    @dg.op
+    def wait():
+        pass
+
+    @dg.job
+    def endless():
+        wait()
+
+    return endless
+
+
+def _start_event(run):
+    from dagster._core.events import DagsterEvent, DagsterEventType
+    from dagster._core.events.log import EventLogEntry
+
+    event = DagsterEvent(event_type_value=DagsterEventType.RUN_START.value, job_name=run.job_name)
+    return EventLogEntry(
+        error_info=None,
+        level=20,
+        user_message="",
+        run_id=run.run_id,
+        timestamp=1.0,
+        job_name=run.job_name,
+        dagster_event=event,
+    )
