@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpus_assets.loading.advice import access_for, memory_size
 from corpus_assets.loading.batches import Batch, BatchBuilder
 from corpus_assets.loading.order import Order, SampleOrder, Tail
 from corpus_assets.loading.prefetch import Prefetcher
@@ -108,6 +109,9 @@ class SlidingWindowDataloader:
         self._builder = BatchBuilder(
             store, self._order, rank=rank, batch_size=batch_size, dtype=self._dtype, ignore_index=ignore_index
         )
+        access = access_for(order, corpus_bytes=len(store) * store.dtype.itemsize, memory_bytes=memory_size())
+        if access != "normal":
+            store.advise(access)
         self._fingerprint = store.fingerprint
         self._worker = worker
         self._num_workers = num_workers
