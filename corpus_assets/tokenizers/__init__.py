@@ -8,6 +8,8 @@ load_tokenizer(spec) ──▶ byte.py           "byte"
 
 from __future__ import annotations
 
+import os
+
 from corpus_assets.errors import TokenizerError
 from corpus_assets.tokenizers.byte import ByteTokenizer
 from corpus_assets.tokenizers.protocol import Tokenizer
@@ -31,4 +33,14 @@ def load_tokenizer(spec: str, *, boundary_token: str | None = None) -> Tokenizer
                 f"byte: found boundary_token {boundary_token!r}, expected none: its boundary is id 0"
             )
         return ByteTokenizer()
-    raise TokenizerError(f"{spec}: unknown tokenizer, expected `byte`")
+    if spec.endswith(".tiktoken"):
+        from corpus_assets.tokenizers.tiktoken import TiktokenTokenizer
+
+        return TiktokenTokenizer(spec, boundary_token=boundary_token)
+    if "/" in spec or spec.endswith(".json") or os.path.exists(spec):
+        from corpus_assets.tokenizers.compiled import compiled_or_reference
+
+        return compiled_or_reference(spec, boundary_token=boundary_token)
+    from corpus_assets.tokenizers.tiktoken import TiktokenTokenizer
+
+    return TiktokenTokenizer(spec, boundary_token=boundary_token)

@@ -40,7 +40,7 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids in the vocabulary, added tokens included."""
+        """`max_token_id` + 1, added tokens included: the rows that an embedding needs."""
 
     @property
     def max_token_id(self) -> int:
@@ -74,6 +74,12 @@ class Tokenizer(Protocol):
 
         Raises:
             UnencodableDocumentError: naming every document of `texts` that cannot stand in a shard.
+        """
+
+    def audit(self, texts: Sequence[str]) -> list[int]:
+        """Indices of `texts` whose ids differ from those of the reference implementation.
+
+        Empty for every tokenizer that is its own reference.
         """
 
 
