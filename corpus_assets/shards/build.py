@@ -14,6 +14,7 @@ from corpus_assets.shards.index import current_shard, publish_record
 from corpus_assets.shards.lease import STALE_AFTER, lease
 from corpus_assets.shards.quarantine import Quarantine, quarantine_path
 from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo
+from corpus_assets.shards.space import expected_tokens
 from corpus_assets.shards.writer import HDF5ShardWriter, ShardOrigin
 from corpus_assets.sources import open_source
 from corpus_assets.sources.discover import content_sha256
@@ -111,6 +112,7 @@ def build_shard(
                 chunk_size=config.tokens_per_chunk,
                 compression=config.compression,
                 max_document_tokens=config.max_document_tokens,
+                expected_tokens=expected_tokens(config, file),
                 origin=origin,
                 root=config.root,
                 scratch=scratch,

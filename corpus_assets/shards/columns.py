@@ -1,62 +1,108 @@
-"""A growing column: values arrive in any portions and reach HDF5 in whole chunks."""
+"""Columns of a shard that is being written: values arrive in any portions and memory stays flat."""
 
 from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
 
 import h5py
 import numpy as np
 
+from corpus_assets.shards.layout import extend, is_filtered, run_offset
 
-class GrowingColumn:
-    """Buffers one chunk and extends its dataset by whole chunks; `finish` writes the one residual.
+_SPOOL_BLOCK = 1024 * 1024
 
-    Memory is one chunk. After every extension the dataset is flushed, so that a SWMR reader sees values
-    and never a gap.
+
+class TokenColumn:
+    """The tokens: buffers one chunk, extends by whole chunks, and takes the digests on the way.
+
+    After every extension the dataset is flushed, so that a SWMR reader sees values and never a gap.
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._buffer = np.empty(dataset.chunks[0], dtype=dataset.dtype)
+        self._chunk = dataset.chunks[0]
+        self._buffer = np.empty(self._chunk, dtype=dataset.dtype)
         self._buffered = 0
         self._written = 0
+        self._sha256 = hashlib.sha256()
+        self.checksums: list[int] = []
 
     def __len__(self) -> int:
         return self._written + self._buffered
 
+    @property
+    def sha256(self) -> str:
+        """Digest of the tokens written; of all of them after `finish`."""
+        return self._sha256.hexdigest()
+
+    @property
+    def in_one_run(self) -> bool:
+        """Whether a reader could map the tokens, as far as they can be mapped at all."""
+        stored_as_is = len(self) and not is_filtered(self._dataset)
+        return not stored_as_is or run_offset(self._dataset) is not None
+
     def append(self, values: np.ndarray) -> None:
         """Add `values` behind what came before."""
-        chunk = len(self._buffer)
-        missing = chunk - self._buffered
+        missing = self._chunk - self._buffered
         if len(values) < missing:
             self._keep(values)
             return
-        whole = missing + (len(values) - missing) // chunk * chunk
-        head = missing if self._buffered else 0
-        if head:
-            self._keep(values[:head])
-        start = self._grow((self._buffered if head else 0) + whole - head)
-        if head:
-            self._dataset[start : start + chunk] = self._buffer
-            start += chunk
-        if whole > head:
-            self._dataset[start : start + whole - head] = values[head:whole]
+        if self._buffered:
+            self._keep(values[:missing])
+            self._write(self._buffer)
+            self._buffered = 0
+            values = values[missing:]
+        whole = len(values) // self._chunk * self._chunk
+        if whole:
+            self._write(np.ascontiguousarray(values[:whole], dtype=self._buffer.dtype))
         self._dataset.flush()
-        self._buffered = 0
         self._keep(values[whole:])
 
     def finish(self) -> None:
         """Write what is left, less than a chunk; the dataset then has its exact length."""
         if self._buffered:
-            start = self._grow(self._buffered)
-            self._dataset[start:] = self._buffer[: self._buffered]
-            self._dataset.flush()
+            self._write(self._buffer[: self._buffered])
             self._buffered = 0
+        self._dataset.flush()
 
     def _keep(self, values: np.ndarray) -> None:
         self._buffer[self._buffered : self._buffered + len(values)] = values
         self._buffered += len(values)
 
-    def _grow(self, count: int) -> int:
-        start = self._written
-        self._written += count
-        self._dataset.resize((self._written,))
-        return start
+    def _write(self, block: np.ndarray) -> None:
+        extend(self._dataset, block)
+        for start in range(0, len(block), self._chunk):
+            data = block[start : start + self._chunk].data
+            self._sha256.update(data)
+            self.checksums.append(zlib.crc32(data))
+        self._written += len(block)
+
+
+class SpooledColumn:
+    """Any other column: kept in a plain file until the tokens are written, then moved behind them."""
+
+    def __init__(self, dataset: h5py.Dataset, spool: Path) -> None:
+        self._dataset = dataset
+        self._dtype = dataset.dtype
+        self._path = spool
+        self._file = spool.open("xb+")
+
+    def append(self, values: np.ndarray) -> None:
+        """Add `values` behind what came before."""
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+
+    def finish(self) -> None:
+        """Move the values into the dataset."""
+        self._file.seek(0)
+        chunk = self._dataset.chunks[0]
+        step = max(1, _SPOOL_BLOCK // chunk) * chunk * self._dtype.itemsize
+        while data := self._file.read(step):
+            extend(self._dataset, np.frombuffer(data, dtype=self._dtype))
+        self.discard()
+
+    def discard(self) -> None:
+        """Drop the spool; safe to call again."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)

@@ -1,8 +1,9 @@
 """How a token shard lies in its HDF5 file: names, creation properties, where the bytes end up.
 
-Two kinds of file have this layout. A shard *grows* with SWMR on, its datasets interleaved chunk by chunk.
-It is then *sealed*: written once more with every size known, so that HDF5 can allocate the chunks of each
-uncompressed dataset early and in one contiguous run, which a reader maps without asking HDF5.
+A reader maps the tokens of an uncompressed shard without asking HDF5, so its chunks must follow each other
+in one run. HDF5 places them so when nothing else is allocated between them: the metadata that indexes the
+chunks gets one block at the start that is large enough for all of it, and every other dataset is written
+after the last token.
 """
 
 from __future__ import annotations
@@ -19,53 +20,54 @@ DOCUMENT_ROWS = "document_rows"
 TOKEN_CRC32 = "token_crc32"
 INDEX_CHUNK = 8 * 1024
 PAGE = 64 * 1024
+_SMALLEST_ALIGNMENT = 1024
+_COPY_ITEMS = 4 * 1024 * 1024
 
 # HDF5 1.10 brought SWMR; pinning its format keeps shards readable, and byte-identical, across releases.
 _LIBVER = ("v110", "v110")
 _ZSTD_FILTER = 32015
 
 
-def create_growing(path: Path) -> h5py.File:
-    """A new file that SWMR readers can follow once `swmr_mode` is on."""
-    return h5py.File(path, "x", libver=_LIBVER)
-
-
-def create_sealed(path: Path, datasets: dict[str, tuple[np.dtype, int]], chunk_count: int) -> h5py.File:
-    """A new file whose raw data is aligned so that chunks of every dataset can follow each other.
+def create_file(path: Path, chunk_bytes: list[int], *, chunk_count: int) -> h5py.File:
+    """A new file in which the chunks of a dataset that grows alone lie in one aligned run.
 
     Args:
         path: the file; it must not exist.
-        datasets: dtype and chunk length of each dataset to come.
-        chunk_count: chunks of all datasets together; their index must fit one block of metadata, or
-            it would stand between the chunks.
+        chunk_bytes: chunk sizes of its datasets; what divides them all is the alignment, up to 64 KiB.
+        chunk_count: chunks to expect. HDF5 uses about 8 bytes of metadata for each; more than fits the
+            block at the start would stand between the chunks.
     """
-    interval = math.gcd(PAGE, *(dtype.itemsize * chunk for dtype, chunk in datasets.values()))
-    metadata = max(PAGE, 1 << (32 * chunk_count).bit_length())
+    alignment = math.gcd(PAGE, *chunk_bytes)
+    if alignment < _SMALLEST_ALIGNMENT:
+        # So small a threshold would move metadata too; aligned values are all that is needed.
+        alignment = min(alignment, 8)
     return h5py.File(
         path,
         "x",
         libver=_LIBVER,
-        meta_block_size=metadata,
-        alignment_threshold=4096,
-        alignment_interval=interval,
+        meta_block_size=max(PAGE, 1 << (16 * chunk_count).bit_length()),
+        alignment_threshold=min(4096, alignment),
+        alignment_interval=alignment,
     )
 
 
+def reopen_file(path: Path) -> h5py.File:
+    """The file once more, without SWMR, to add its attributes."""
+    return h5py.File(path, "r+", libver=_LIBVER)
+
+
 def create_dataset(
-    file: h5py.File, name: str, dtype: np.dtype, *, length: int, chunk: int, compression: str = "none"
+    file: h5py.File, name: str, dtype: np.dtype, *, chunk: int, compression: str = "none"
 ) -> h5py.Dataset:
-    """A resizable dataset; uncompressed and of known length, its chunks are allocated at once, in one run."""
+    """An empty dataset without a bound to its length."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk((chunk,))
     properties.set_obj_track_times(False)
-    if compression == "none":
-        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER if length else h5py.h5d.FILL_TIME_IFSET)
-        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY if length else h5py.h5d.ALLOC_TIME_INCR)
-    else:
+    if compression != "none":
         _add_filter(properties, compression)
     links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
     links.set_create_intermediate_group(True)
-    space = h5py.h5s.create_simple((length,), (h5py.h5s.UNLIMITED,))
+    space = h5py.h5s.create_simple((0,), (h5py.h5s.UNLIMITED,))
     kind = h5py.h5t.py_create(dtype.newbyteorder("<"), logical=True)
     return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), kind, space, dcpl=properties, lcpl=links))
 
@@ -84,9 +86,14 @@ def _add_filter(properties: h5py.h5p.PropDCID, compression: str) -> None:
         raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf or zstd")
 
 
+def is_filtered(dataset: h5py.Dataset) -> bool:
+    """Whether chunks are stored in another form than that of their values."""
+    return dataset.id.get_create_plist().get_nfilters() > 0
+
+
 def run_offset(dataset: h5py.Dataset) -> int | None:
     """Byte offset of a dataset whose chunks lie in one run in their order; None for any other."""
-    if dataset.id.get_create_plist().get_nfilters() or not dataset.shape[0]:
+    if is_filtered(dataset) or not dataset.shape[0]:
         return None
     chunks: list[tuple[int, int]] = []
     dataset.id.chunk_iter(lambda chunk: chunks.append((chunk.chunk_offset[0], chunk.byte_offset)))
@@ -96,21 +103,38 @@ def run_offset(dataset: h5py.Dataset) -> int | None:
     return int(placed[0, 1]) if whole and (placed[:, 1] == expected).all() else None
 
 
-def write_padded(dataset: h5py.Dataset, start: int, block: np.ndarray) -> None:
-    """Write `block` at `start`, a chunk boundary, filling the last chunk with zeros.
+def extend(dataset: h5py.Dataset, block: np.ndarray) -> None:
+    """Append `block` behind the last element, which is the last of its chunk.
 
-    HDF5 would leave whatever its chunk cache held behind the last element, and the same content would
-    not give the same bytes.
+    An uncompressed chunk goes to the file without a stay in HDF5's cache, the last one filled with zeros:
+    the same content gives the same bytes.
     """
-    chunk = dataset.chunks[0]
+    start, chunk = dataset.shape[0], dataset.chunks[0]
+    dataset.resize((start + len(block),))
+    if is_filtered(dataset):
+        dataset[start:] = block
+        return
     whole = len(block) // chunk * chunk
-    if whole:
-        dataset[start : start + whole] = block[:whole]
-    if whole == len(block):
-        return
-    if dataset.id.get_create_plist().get_nfilters():
-        dataset[start + whole : start + len(block)] = block[whole:]
-        return
-    last = np.zeros(chunk, dtype=dataset.dtype)
-    last[: len(block) - whole] = block[whole:]
-    dataset.id.write_direct_chunk((start + whole,), last.tobytes())
+    for first in range(0, whole, chunk):
+        dataset.id.write_direct_chunk((start + first,), block[first : first + chunk].data)
+    if whole < len(block):
+        last = np.zeros(chunk, dtype=dataset.dtype)
+        last[: len(block) - whole] = block[whole:]
+        dataset.id.write_direct_chunk((start + whole,), last.data)
+
+
+def repack(path: Path, target: Path) -> None:
+    """Write the datasets of `path` into the new file `target`, each in one run now that all is known."""
+    with h5py.File(path, "r") as source:
+        datasets = [source[name] for name in (TOKENS, DOCUMENT_ENDS, DOCUMENT_ROWS, TOKEN_CRC32)]
+        chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in datasets]
+        chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in datasets)
+        with create_file(target, chunk_bytes, chunk_count=chunk_count) as file:
+            copies = [
+                create_dataset(file, dataset.name, dataset.dtype, chunk=dataset.chunks[0])
+                for dataset in datasets
+            ]
+            for dataset, copy in zip(datasets, copies, strict=True):
+                step = max(1, _COPY_ITEMS // dataset.chunks[0]) * dataset.chunks[0]
+                for start in range(0, dataset.shape[0], step):
+                    extend(copy, dataset[start : start + step])

@@ -55,7 +55,7 @@ class ShardedTokenizationPipeline:
     ) -> Iterator[ShardOutcome]:
         """Build the shard of each input; outcomes come as they are reached, one for each input."""
         clear_stale(self._config.root, stale_after=self._stale_after)
-        require_space(self._config, files, workers=self._cores)
+        require_space(self._config, files)
         count = max(1, min(self._cores, len(files)))
         tasks = deque(
             BuildTask(

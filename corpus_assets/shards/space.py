@@ -17,15 +17,15 @@ _TEXT_BYTES_PER_TOKEN = 2
 _COMPRESSED_EXPANSION = 3
 
 
-def required_bytes(config: CorpusConfig, files: Sequence[InputFile], *, workers: int) -> int:
-    """Bytes that building the shards of `files` takes: all sealed, and the largest `workers` growing too."""
-    sizes = sorted((_token_bytes(config, file) for file in files), reverse=True)
-    return sum(sizes) + sum(sizes[:workers])
+def required_bytes(config: CorpusConfig, files: Sequence[InputFile]) -> int:
+    """About how many bytes the shards of `files` take."""
+    width = 2 if config.tokenizer == "byte" else 4
+    return sum(expected_tokens(config, file) for file in files) * width
 
 
-def require_space(config: CorpusConfig, files: Sequence[InputFile], *, workers: int) -> None:
+def require_space(config: CorpusConfig, files: Sequence[InputFile]) -> None:
     """Raise DiskSpaceError, saying what is needed and what is free, if a build would not fit."""
-    needed = required_bytes(config, files, workers=workers)
+    needed = required_bytes(config, files)
     config.root.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(config.root).free
     if needed > free:
@@ -35,7 +35,8 @@ def require_space(config: CorpusConfig, files: Sequence[InputFile], *, workers: 
         )
 
 
-def _token_bytes(config: CorpusConfig, file: InputFile) -> int:
+def expected_tokens(config: CorpusConfig, file: InputFile) -> int:
+    """About as many tokens as the shard of `file` can have."""
     packed = file.name.lower().endswith((".gz", ".zst", ".parquet"))
     text = file.size * (_COMPRESSED_EXPANSION if packed else 1)
-    return text * 2 if config.tokenizer == "byte" else text * 4 // _TEXT_BYTES_PER_TOKEN
+    return text if config.tokenizer == "byte" else text // _TEXT_BYTES_PER_TOKEN

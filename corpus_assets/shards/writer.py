@@ -15,7 +15,7 @@ import numpy as np
 from corpus_assets.config import default_chunk_size
 from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
-from corpus_assets.shards.columns import GrowingColumn
+from corpus_assets.shards.columns import SpooledColumn, TokenColumn
 from corpus_assets.shards.publish import published, scratch_folder
 from corpus_assets.shards.records import Ledger, ShardInfo, TokenizerInfo
 from corpus_assets.shards.seal import seal_shard
@@ -51,6 +51,8 @@ def info_of(tokenizer: Tokenizer) -> TokenizerInfo:
 class HDF5ShardWriter:
     """Writes one token shard: buffer a chunk, extend by whole chunks, seal, publish by rename.
 
+    Memory does not grow with the shard.
+
     Every document is followed by exactly one boundary token: `add_boundary` ends the open document, and so
     do the next `add_document` and `close`. Nothing else is injected. The file at `path` appears when
     `close` returns; as a context manager the writer closes when its block ends and publishes nothing when
@@ -63,6 +65,8 @@ class HDF5ShardWriter:
         chunk_size: tokens per HDF5 chunk.
         compression: `none`, `gzip`, `lzf` or `zstd`.
         max_document_tokens: longer documents are cut to this many tokens, and counted.
+        expected_tokens: an upper bound, where one is known; without one, a shard of
+            some thousand chunks is copied once more at the end.
         origin: what the shard is made from; default: named after the file.
         root: the folder that `ShardInfo.path` is relative to; default: the folder of `path`.
         scratch: an existing folder on the same file system where the shard grows; default: `.building`
@@ -78,6 +82,7 @@ class HDF5ShardWriter:
         chunk_size: int | None = None,
         compression: str = "none",
         max_document_tokens: int | None = None,
+        expected_tokens: int | None = None,
         origin: ShardOrigin | None = None,
         root: Path | None = None,
         scratch: Path | None = None,
@@ -99,14 +104,28 @@ class HDF5ShardWriter:
         self._truncated_documents = 0
         self._truncated_tokens = 0
         self.growing_path = self._scratch / f"{self._origin.key}-{uuid.uuid4().hex[:8]}.growing.h5"
-        self._file: h5py.File | None = layout.create_growing(self.growing_path)
-        self._tokens = self._column(layout.TOKENS, self._dtype, self._chunk_size)
-        self._ends = self._column(layout.DOCUMENT_ENDS, np.dtype(np.int64), layout.INDEX_CHUNK)
-        self._rows = self._column(layout.DOCUMENT_ROWS, np.dtype(np.int64), layout.INDEX_CHUNK)
+        self._file: h5py.File | None = layout.create_file(
+            self.growing_path,
+            [self._chunk_size * self._dtype.itemsize, layout.INDEX_CHUNK * 4],
+            chunk_count=(expected_tokens or 0) // self._chunk_size,
+        )
+        self._tokens = TokenColumn(
+            layout.create_dataset(
+                self._file, layout.TOKENS, self._dtype, chunk=self._chunk_size, compression=compression
+            )
+        )
+        self._ends = self._spooled(layout.DOCUMENT_ENDS, np.dtype(np.int64))
+        self._rows = self._spooled(layout.DOCUMENT_ROWS, np.dtype(np.int64))
+        self._checksums = self._spooled(layout.TOKEN_CRC32, np.dtype(np.uint32))
         self._file.swmr_mode = True
 
-    def _column(self, name: str, dtype: np.dtype, chunk: int) -> GrowingColumn:
-        return GrowingColumn(layout.create_dataset(self._file, name, dtype, length=0, chunk=chunk))
+    def _spooled(self, name: str, dtype: np.dtype) -> SpooledColumn:
+        dataset = layout.create_dataset(self._file, name, dtype, chunk=layout.INDEX_CHUNK)
+        return SpooledColumn(dataset, self.growing_path.with_suffix(f".{name}"))
+
+    @property
+    def _columns(self) -> tuple[SpooledColumn, ...]:
+        return self._ends, self._rows, self._checksums
 
     @property
     def token_count(self) -> int:
@@ -229,10 +248,9 @@ class HDF5ShardWriter:
             self.discard()
 
     def _publish(self, ledger: Ledger) -> ShardInfo:
+        assert self._file is not None
         if self._open_document:
             self.add_boundary()
-        for column in (self._tokens, self._ends, self._rows):
-            column.finish()
         if not ledger.balances or ledger.documents != self._documents:
             raise ShardError(
                 f"{self.path}: the ledger is {ledger}, the shard has {self._documents} documents"
@@ -245,24 +263,37 @@ class HDF5ShardWriter:
             truncated_documents=self._truncated_documents,
             truncated_tokens=self._truncated_tokens,
         )
+        self._tokens.finish()
+        self._checksums.append(np.array(self._tokens.checksums, dtype=np.uint32))
+        for column in self._columns:
+            column.finish()
+        in_one_run = self._tokens.in_one_run
+        self._file.close()
         with published(self.path, scratch=self._scratch) as draft:
+            if in_one_run:
+                self.growing_path.rename(draft)
+            else:
+                layout.repack(self.growing_path, draft)
             return seal_shard(
-                self._file,
                 draft,
-                origin=self._origin,
                 record_path=self.path.relative_to(self._root).as_posix(),
+                origin=self._origin,
                 tokenizer=self._tokenizer,
                 ledger=ledger,
                 window_size=self._window_size,
                 compression=self._compression,
+                sha256=self._tokens.sha256,
             )
 
     def discard(self) -> None:
         """Drop what was written; nothing is published. Safe to call again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-            self.growing_path.unlink(missing_ok=True)
+        if self._file is None:
+            return
+        self._file.close()
+        self._file = None
+        for column in self._columns:
+            column.discard()
+        self.growing_path.unlink(missing_ok=True)
 
     def __enter__(self) -> HDF5ShardWriter:
         return self

@@ -58,9 +58,9 @@ def test_a_build_that_cannot_fit_is_refused_before_it_starts(build, tmp_path):
     build({"a.jsonl": ["x"]})
     config = config_for(tmp_path)
     (file,) = observe_inputs(config).files
-    assert required_bytes(config, [file], workers=1) == 4 * file.size
+    assert required_bytes(config, [file]) == 2 * file.size
     free = shutil.disk_usage(tmp_path).free
     from dataclasses import replace
 
     with pytest.raises(DiskSpaceError, match=r"GB free, expected about .* GB for 1 input shards"):
-        require_space(config, [replace(file, size=free)], workers=1)
+        require_space(config, [replace(file, size=free)])

@@ -112,13 +112,14 @@ def test_a_reader_follows_the_growing_shard_in_whole_chunks(tmp_path):
             assert follower["tokens"][:].tolist() == [1, 2, 3, 4, 5, 0, 6, 7]
 
 
-@pytest.mark.parametrize("chunk_size", [1, 3, 7, 1000, 65_536])
+@pytest.mark.parametrize("expected_tokens", [None, 1_000_000])
+@pytest.mark.parametrize("chunk_size", [3, 64, 100, 1000, 1024, 65_536])
 @pytest.mark.parametrize("token_count", [1, 999, 70_001])
-def test_uncompressed_tokens_lie_in_one_run_at_the_recorded_offset(tmp_path, chunk_size, token_count):
-    if token_count // chunk_size > 10_000:
-        chunk_size = 64
+def test_uncompressed_tokens_lie_in_one_run_at_the_recorded_offset(
+    tmp_path, chunk_size, token_count, expected_tokens
+):
     ids = np.arange(1, token_count, dtype=np.uint16) % 256 + 1
-    with HDF5ShardWriter(tmp_path / "a.h5", chunk_size=chunk_size) as writer:
+    with HDF5ShardWriter(tmp_path / "a.h5", chunk_size=chunk_size, expected_tokens=expected_tokens) as writer:
         writer.add_document(ids)
         info = writer.close()
     raw = np.memmap(
