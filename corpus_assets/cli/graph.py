@@ -1,0 +1,80 @@
+"""The asset graph as the commands use it: the project's own Dagster instance, builds with progress."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from corpus_assets.cli.progress import ProgressDisplay, amount, duration
+from corpus_assets.cli.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagster import DagsterInstance  # noqa: TID251  (a type)
+
+    from corpus_assets.config import CorpusConfig
+    from corpus_assets.defs.launch import BuildReport
+    from corpus_assets.defs.progress import RunProgress
+
+
+@contextmanager
+def open_instance(project: Project) -> Iterator[DagsterInstance]:
+    """The project's persistent instance: what the UI shows.
+
+    Raises:
+        ConfigError: its folder, its settings or its storage cannot be used.
+    """
+    from corpus_assets.defs import home
+
+    folder = home.dagster_home(project.folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dagster's notes to developers: beta, preview
+        with home.open_instance(folder) as instance:
+            yield instance
+
+
+def build_through_graph(
+    instance: DagsterInstance,
+    config: CorpusConfig,
+    *,
+    keys: Sequence[str] | None = None,
+    failed_only: bool = False,
+    force: bool = False,
+    workers: int | None = None,
+) -> BuildReport:
+    """`build_corpus` with its progress on stderr."""
+    from corpus_assets.defs.launch import build_corpus
+
+    with ProgressDisplay() as display:
+
+        def on_progress(progress: RunProgress) -> None:
+            display.show(
+                progress.bytes_done,
+                progress.bytes_total,
+                words=_words(progress),
+                line=f"{config.name}: {progress}",
+            )
+
+        return build_corpus(
+            instance,
+            config,
+            keys=keys,
+            failed_only=failed_only,
+            force=force,
+            workers=workers,
+            on_progress=on_progress,
+            on_stage=lambda stage: display.stage(f"{config.name}: {stage}"),
+        )
+
+
+def _words(progress: RunProgress) -> str:
+    seconds = max(progress.seconds, 1e-9)
+    left = "" if progress.seconds_left is None else f", {duration(progress.seconds_left)} left"
+    return (
+        f"{progress.shards_done}/{progress.shards_total} shards, "
+        f"{amount(progress.rows / seconds, 'rows/s')}, {amount(progress.tokens / seconds, 'tokens/s')}, "
+        f"{amount(progress.bytes_done / seconds, 'B/s')}{left}"
+    )
