@@ -13,9 +13,9 @@ from corpus_assets.shards.encode import DocumentEncoder
 from corpus_assets.shards.index import current_shard, publish_record
 from corpus_assets.shards.lease import STALE_AFTER, lease
 from corpus_assets.shards.quarantine import Quarantine, quarantine_path
-from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo
+from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo, ShardOrigin
 from corpus_assets.shards.space import expected_tokens
-from corpus_assets.shards.writer import HDF5ShardWriter, ShardOrigin
+from corpus_assets.shards.writer import HDF5ShardWriter
 from corpus_assets.sources import open_source
 from corpus_assets.sources.discover import content_sha256
 from corpus_assets.sources.document import Source

@@ -88,10 +88,23 @@ class SpooledColumn:
         self._dtype = dataset.dtype
         self._path = spool
         self._file = spool.open("xb+")
+        self._sha256 = hashlib.sha256()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def digest(self) -> bytes:
+        """sha256 of the little-endian bytes of the values added."""
+        return self._sha256.digest()
 
     def append(self, values: np.ndarray) -> None:
         """Add `values` behind what came before."""
-        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+        data = np.ascontiguousarray(values, dtype=self._dtype).data
+        self._sha256.update(data)
+        self._file.write(data)
+        self._count += len(values)
 
     def finish(self) -> None:
         """Move the values into the dataset."""

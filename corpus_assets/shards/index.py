@@ -149,6 +149,8 @@ def refuse_mixture(index: ShardIndex) -> None:
     for what, value_of in (
         ("tokenizer fingerprint", lambda shard: shard.tokenizer.fingerprint),
         ("dtype", lambda shard: shard.dtype),
+        ("fields", lambda shard: str(sorted(shard.fields.items()))),
+        ("spans", lambda shard: str(sorted(shard.spans))),
         ("format_version", lambda shard: shard.format_version),
     ):
         usual = Counter(map(value_of, index.shards)).most_common(1)

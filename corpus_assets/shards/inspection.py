@@ -100,6 +100,9 @@ class ShardInspector:
             "token_count": info.token_count,
             "document_count": info.document_count,
             "sha256": info.sha256,
+            "fields": json.dumps(info.fields),
+            "spans": json.dumps(list(info.spans)),
+            "column_sha256": info.column_sha256,
             "ledger": json.dumps(asdict(info.ledger), sort_keys=True),
         }
         for name, value in expected.items():
@@ -122,6 +125,9 @@ class ShardInspector:
                 yield self._finding(
                     "document_count", f"{name} has {len(file[name])} entries, expected {info.document_count}"
                 )
+        for name in info.fields:
+            if (found := len(file[f"{layout.FIELDS}/{name}"])) != info.token_count:
+                yield self._finding("fields", f"{name} has {found} values for {info.token_count} tokens")
         if (ledger := info.ledger).documents != info.document_count or not ledger.balances:
             yield self._finding("ledger", f"{ledger} does not balance with {info.document_count} documents")
         for name, offset in info.extents.items():

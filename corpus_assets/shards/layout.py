@@ -18,6 +18,8 @@ TOKENS = "tokens"
 DOCUMENT_ENDS = "document_ends"
 DOCUMENT_ROWS = "document_rows"
 TOKEN_CRC32 = "token_crc32"
+FIELDS = "fields"
+SPANS = "spans"
 INDEX_CHUNK = 8 * 1024
 PAGE = 64 * 1024
 _SMALLEST_ALIGNMENT = 1024
@@ -123,18 +125,31 @@ def extend(dataset: h5py.Dataset, block: np.ndarray) -> None:
         dataset.id.write_direct_chunk((start + whole,), last.data)
 
 
-def repack(path: Path, target: Path) -> None:
+def datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """All datasets of a shard by name, the tokens first."""
+    found: dict[str, h5py.Dataset] = {TOKENS: file[TOKENS]}
+    file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def repack(path: Path, target: Path, compression: str) -> None:
     """Write the datasets of `path` into the new file `target`, each in one run now that all is known."""
     with h5py.File(path, "r") as source:
-        datasets = [source[name] for name in (TOKENS, DOCUMENT_ENDS, DOCUMENT_ROWS, TOKEN_CRC32)]
-        chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in datasets]
-        chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in datasets)
+        present = datasets(source)
+        chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in present.values()]
+        chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in present.values())
         with create_file(target, chunk_bytes, chunk_count=chunk_count) as file:
-            copies = [
-                create_dataset(file, dataset.name, dataset.dtype, chunk=dataset.chunks[0])
-                for dataset in datasets
-            ]
-            for dataset, copy in zip(datasets, copies, strict=True):
+            copies = {
+                name: create_dataset(
+                    file,
+                    name,
+                    dataset.dtype,
+                    chunk=dataset.chunks[0],
+                    compression=compression if is_filtered(dataset) else "none",
+                )
+                for name, dataset in present.items()
+            }
+            for name, dataset in present.items():
                 step = max(1, _COPY_ITEMS // dataset.chunks[0]) * dataset.chunks[0]
                 for start in range(0, dataset.shape[0], step):
-                    extend(copy, dataset[start : start + step])
+                    extend(copies[name], dataset[start : start + step])

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from corpus_assets.tokenizers.protocol import Tokenizer
+
 FORMAT_VERSION = 1
 
 
@@ -58,6 +60,28 @@ class TokenizerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOrigin:
+    """What a shard was made from; part of its file and of its record."""
+
+    key: str
+    input_name: str
+    input_sha256: str = ""
+    input_bytes: int = 0
+    build: str = ""
+
+
+def info_of(tokenizer: Tokenizer) -> TokenizerInfo:
+    """The facts about `tokenizer` that a shard records."""
+    return TokenizerInfo(
+        name=tokenizer.name,
+        fingerprint=tokenizer.fingerprint,
+        boundary_id=tokenizer.boundary_id,
+        max_token_id=tokenizer.max_token_id,
+        canary_ids=tokenizer.canary_ids,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardInfo:
     """What the index records about one token shard.
 
@@ -70,6 +94,9 @@ class ShardInfo:
         sha256: digest of the little-endian bytes of the token_count tokens.
         frame_sha256: digest of every other byte of the file.
         extents: byte offset of each uncompressed dataset that lies in one run, by name.
+        fields: dtype of each per-token field, by name.
+        spans: names of the annotations.
+        column_sha256: digest of all fields and spans; empty without any.
         global_start: position of the shard's first token in the corpus; set by the index.
     """
 
@@ -91,6 +118,9 @@ class ShardInfo:
     extents: dict[str, int]
     tokenizer: TokenizerInfo
     ledger: Ledger
+    fields: dict[str, str] = field(default_factory=dict)
+    spans: tuple[str, ...] = ()
+    column_sha256: str = ""
     global_start: int = 0
     format_version: int = FORMAT_VERSION
 
@@ -136,12 +166,16 @@ class ShardIndex:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over format version, tokenizer and the ordered (key, token_count, sha256) rows."""
+        """sha256 over format version, tokenizer and the ordered (key, token_count, sha256) rows.
+
+        A shard with fields or spans adds their digest to its row.
+        """
         digest = hashlib.sha256(
             f"{self.format_version}\n{self.tokenizer.fingerprint if self.tokenizer else ''}\n".encode()
         )
         for shard in self.shards:
-            digest.update(f"{shard.key}\t{shard.token_count}\t{shard.sha256}\n".encode())
+            columns = f"\t{shard.column_sha256}" if shard.column_sha256 else ""
+            digest.update(f"{shard.key}\t{shard.token_count}\t{shard.sha256}{columns}\n".encode())
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:

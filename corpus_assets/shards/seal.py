@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import h5py
 import numpy as np
 
 from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
-from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo, TokenizerInfo
-
-if TYPE_CHECKING:
-    from corpus_assets.shards.writer import ShardOrigin
+from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo, ShardOrigin, TokenizerInfo
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 
@@ -31,6 +29,9 @@ def seal_shard(
     window_size: int,
     compression: str,
     sha256: str,
+    fields: Mapping[str, np.dtype],
+    spans: Sequence[str],
+    column_sha256: str,
 ) -> ShardInfo:
     """Complete the file at `path`, whose datasets are written, and return its record.
 
@@ -63,11 +64,14 @@ def seal_shard(
                 "token_count": token_count,
                 "document_count": document_count,
                 "sha256": sha256,
+                "fields": json.dumps({name: dtype.name for name, dtype in fields.items()}),
+                "spans": json.dumps(list(spans)),
+                "column_sha256": column_sha256,
                 "ledger": json.dumps(asdict(ledger), sort_keys=True),
                 "complete": True,
             },
         )
-        offsets = {name: layout.run_offset(item) for name, item in _datasets(file).items()}
+        offsets = {name: layout.run_offset(item) for name, item in layout.datasets(file).items()}
     extents = {name: offset for name, offset in offsets.items() if offset is not None}
     if compression == "none" and token_count and layout.TOKENS not in extents:
         raise ShardError(f"{path}: HDF5 did not lay the tokens out in one run; use larger chunks")
@@ -91,18 +95,15 @@ def seal_shard(
         extents=extents,
         tokenizer=tokenizer,
         ledger=ledger,
+        fields={name: dtype.name for name, dtype in fields.items()},
+        spans=tuple(spans),
+        column_sha256=column_sha256,
     )
 
 
 def _write_attributes(file: h5py.File, attributes: dict[str, object]) -> None:
     for name, value in attributes.items():
         file.attrs[name] = value
-
-
-def _datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    found: dict[str, h5py.Dataset] = {}
-    file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-    return found
 
 
 def frame_digest(path: Path, run_offset: int, run_bytes: int) -> str:

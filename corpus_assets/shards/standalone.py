@@ -12,8 +12,8 @@ from corpus_assets.shards.encode import DocumentEncoder
 from corpus_assets.shards.manifest import InputFile
 from corpus_assets.shards.publish import scratch_folder
 from corpus_assets.shards.quarantine import Quarantine
-from corpus_assets.shards.records import ShardInfo
-from corpus_assets.shards.writer import HDF5ShardWriter, ShardOrigin
+from corpus_assets.shards.records import ShardInfo, ShardOrigin
+from corpus_assets.shards.writer import HDF5ShardWriter
 from corpus_assets.sources import open_source
 from corpus_assets.sources.discover import content_sha256
 from corpus_assets.sources.document import Document

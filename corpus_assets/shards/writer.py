@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,48 +16,28 @@ import numpy as np
 from corpus_assets.config import default_chunk_size
 from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
+from corpus_assets.shards.admission import check_columns, check_ids
 from corpus_assets.shards.columns import SpooledColumn, TokenColumn
+from corpus_assets.shards.cutting import cut_documents, excess_tokens
 from corpus_assets.shards.publish import published, scratch_folder
-from corpus_assets.shards.records import Ledger, ShardInfo, TokenizerInfo
+from corpus_assets.shards.records import Ledger, ShardInfo, ShardOrigin, TokenizerInfo, info_of
 from corpus_assets.shards.seal import seal_shard
+from corpus_assets.shards.spans import SpanColumns
 from corpus_assets.tokenizers.byte import ByteTokenizer
-from corpus_assets.tokenizers.protocol import EncodedDocuments, Tokenizer, token_dtype
+from corpus_assets.tokenizers.protocol import EncodedDocuments, SpanTable, Tokenizer, token_dtype
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardOrigin:
-    """What a shard was made from; part of its file and of its record."""
-
-    key: str
-    input_name: str
-    input_sha256: str = ""
-    input_bytes: int = 0
-    build: str = ""
-
-
-def info_of(tokenizer: Tokenizer) -> TokenizerInfo:
-    """The facts about `tokenizer` that a shard records."""
-    return TokenizerInfo(
-        name=tokenizer.name,
-        fingerprint=tokenizer.fingerprint,
-        boundary_id=tokenizer.boundary_id,
-        max_token_id=tokenizer.max_token_id,
-        canary_ids=tokenizer.canary_ids,
-    )
+    from numpy.typing import ArrayLike, DTypeLike
 
 
 class HDF5ShardWriter:
     """Writes one token shard: buffer a chunk, extend by whole chunks, seal, publish by rename.
 
-    Memory does not grow with the shard.
-
     Every document is followed by exactly one boundary token: `add_boundary` ends the open document, and so
     do the next `add_document` and `close`. Nothing else is injected. The file at `path` appears when
     `close` returns; as a context manager the writer closes when its block ends and publishes nothing when
-    the block raises. While it is written, the shard can be followed in `scratch` through SWMR.
+    the block raises. While it is written, the shard can be followed in `scratch` through SWMR. Memory does
+    not grow with the shard.
 
     Args:
         path: the shard to publish.
@@ -65,6 +46,8 @@ class HDF5ShardWriter:
         chunk_size: tokens per HDF5 chunk.
         compression: `none`, `gzip`, `lzf` or `zstd`.
         max_document_tokens: longer documents are cut to this many tokens, and counted.
+        fields: dtype of each per-token field, by name.
+        spans: names of annotations.
         expected_tokens: an upper bound, where one is known; without one, a shard of
             some thousand chunks is copied once more at the end.
         origin: what the shard is made from; default: named after the file.
@@ -82,6 +65,8 @@ class HDF5ShardWriter:
         chunk_size: int | None = None,
         compression: str = "none",
         max_document_tokens: int | None = None,
+        fields: Mapping[str, DTypeLike] | None = None,
+        spans: Sequence[str] = (),
         expected_tokens: int | None = None,
         origin: ShardOrigin | None = None,
         root: Path | None = None,
@@ -99,69 +84,87 @@ class HDF5ShardWriter:
         self._compression = compression
         self._max_document_tokens = max_document_tokens
         self._dtype = token_dtype(max(self._tokenizer.max_token_id, self._tokenizer.boundary_id))
-        self._open_document = False
+        self._field_dtypes = {name: np.dtype(dtype) for name, dtype in sorted((fields or {}).items())}
+        self._pending: tuple[EncodedDocuments, int] | None = None
         self._documents = 0
         self._truncated_documents = 0
         self._truncated_tokens = 0
         self.growing_path = self._scratch / f"{self._origin.key}-{uuid.uuid4().hex[:8]}.growing.h5"
-        self._file: h5py.File | None = layout.create_file(
-            self.growing_path,
-            [self._chunk_size * self._dtype.itemsize, layout.INDEX_CHUNK * 4],
-            chunk_count=(expected_tokens or 0) // self._chunk_size,
-        )
-        self._tokens = TokenColumn(
-            layout.create_dataset(
-                self._file, layout.TOKENS, self._dtype, chunk=self._chunk_size, compression=compression
-            )
-        )
+        self._file: h5py.File | None = self._create(expected_tokens or 0)
+        self._columns: list[SpooledColumn] = []
+        self._tokens = TokenColumn(self._dataset(layout.TOKENS, self._dtype, chunk=self._chunk_size))
         self._ends = self._spooled(layout.DOCUMENT_ENDS, np.dtype(np.int64))
         self._rows = self._spooled(layout.DOCUMENT_ROWS, np.dtype(np.int64))
         self._checksums = self._spooled(layout.TOKEN_CRC32, np.dtype(np.uint32))
+        self._fields = {
+            name: self._spooled(f"{layout.FIELDS}/{name}", dtype, chunk=self._chunk_size)
+            for name, dtype in self._field_dtypes.items()
+        }
+        self._spans = {name: SpanColumns(name, self._spooled) for name in sorted(spans)}
         self._file.swmr_mode = True
 
-    def _spooled(self, name: str, dtype: np.dtype) -> SpooledColumn:
-        dataset = layout.create_dataset(self._file, name, dtype, chunk=layout.INDEX_CHUNK)
-        return SpooledColumn(dataset, self.growing_path.with_suffix(f".{name}"))
+    def _create(self, expected_tokens: int) -> h5py.File:
+        widths = [self._dtype.itemsize, *(dtype.itemsize for dtype in self._field_dtypes.values())]
+        return layout.create_file(
+            self.growing_path,
+            [*(self._chunk_size * width for width in widths), layout.INDEX_CHUNK],
+            chunk_count=len(widths) * expected_tokens // self._chunk_size,
+        )
 
-    @property
-    def _columns(self) -> tuple[SpooledColumn, ...]:
-        return self._ends, self._rows, self._checksums
+    def _dataset(self, name: str, dtype: np.dtype, *, chunk: int) -> h5py.Dataset:
+        aligned = name == layout.TOKENS or name.startswith(layout.FIELDS)
+        compression = self._compression if aligned else "none"
+        return layout.create_dataset(self._file, name, dtype, chunk=chunk, compression=compression)
+
+    def _spooled(self, name: str, dtype: np.dtype, *, chunk: int = layout.INDEX_CHUNK) -> SpooledColumn:
+        spool = self.growing_path.with_suffix(f".{len(self._columns)}.spool")
+        self._columns.append(SpooledColumn(self._dataset(name, dtype, chunk=chunk), spool))
+        return self._columns[-1]
 
     @property
     def token_count(self) -> int:
         """Tokens added so far, boundaries included."""
-        return len(self._tokens)
+        return len(self._tokens) + (len(self._pending[0].ids) if self._pending else 0)
 
     @property
     def document_count(self) -> int:
         """Documents added so far."""
-        return self._documents
+        return self._documents + (self._pending is not None)
 
-    def add_document(self, ids: ArrayLike, *, row: int | None = None) -> None:
+    def add_document(
+        self,
+        ids: ArrayLike,
+        *,
+        row: int | None = None,
+        fields: Mapping[str, ArrayLike] | None = None,
+        spans: Mapping[str, SpanTable] | None = None,
+    ) -> None:
         """Add the ids of one document, without its boundary.
 
         Args:
             ids: (N,) integers, N may be 0.
             row: row of the input shard that the document came from; default: its ordinal.
+            fields: (N + 1,) values of each field, by name; the last belongs to the boundary.
+            spans: annotations, by name, in token positions of the document.
 
         Raises:
             ValueError: ids that are not whole numbers from 0 to the tokenizer's largest, or that
-                contain the boundary.
+                contain the boundary; fields or spans that do not fit them.
         """
-        if self._open_document:
+        if self._pending is not None:
             self.add_boundary()
         values = np.asarray(ids)
         if values.size == 0:
             values = values.astype(self._dtype)
-        self._check(values)
-        kept = values[: self._max_document_tokens]
-        if len(kept) < len(values):
-            self._truncated_documents += 1
-            self._truncated_tokens += len(values) - len(kept)
-        self._tokens.append(kept)
-        self._rows.append(np.array([self._documents if row is None else row]))
-        self._documents += 1
-        self._open_document = True
+        self._check(values, boundaries=0)
+        document = EncodedDocuments(
+            ids=np.append(values, self._tokenizer.boundary_id).astype(self._dtype),
+            ends=np.array([len(values) + 1]),
+            fields={name: np.asarray(column) for name, column in (fields or {}).items()},
+            spans=spans or {},
+        )
+        check_columns(document, self._field_dtypes, self._spans, where=str(self.path))
+        self._pending = document, self._documents if row is None else row
 
     def add_boundary(self) -> None:
         """End the open document with its boundary token.
@@ -169,67 +172,50 @@ class HDF5ShardWriter:
         Raises:
             ValueError: no document is open, so that the boundary would belong to none.
         """
-        if not self._open_document:
+        if self._pending is None:
             raise ValueError(f"{self.path}: no document is open, expected add_document before add_boundary")
-        self._tokens.append(np.array([self._tokenizer.boundary_id], dtype=self._dtype))
-        self._ends.append(np.array([len(self._tokens)]))
-        self._open_document = False
+        document, row = self._pending
+        self._pending = None
+        self._append(document, [row])
 
-    def add_documents(self, encoded: EncodedDocuments, rows: Sequence[int]) -> None:
+    def add_documents(self, documents: EncodedDocuments, rows: Sequence[int]) -> None:
         """Add whole documents at once; equal to `add_document` and `add_boundary` for each.
 
         Args:
-            encoded: their ids, boundaries included.
+            documents: their ids, boundaries included, with fields and spans.
             rows: (D,) row of each in the input shard.
+
+        Raises:
+            ValueError: as `add_document`.
         """
-        if self._open_document:
+        if self._pending is not None:
             self.add_boundary()
-        if len(rows) != len(encoded.ends):
-            raise ValueError(f"found {len(rows)} rows for {len(encoded.ends)} documents")
-        self._check(encoded.ids, boundaries=len(rows))
-        encoded = self._cut(encoded)
-        self._ends.append(encoded.ends + len(self._tokens))
-        self._tokens.append(encoded.ids)
+        if len(rows) != len(documents.ends):
+            raise ValueError(f"found {len(rows)} rows for {len(documents.ends)} documents")
+        self._check(documents.ids, boundaries=len(rows))
+        check_columns(documents, self._field_dtypes, self._spans, where=str(self.path))
+        self._append(documents, rows)
+
+    def _check(self, ids: np.ndarray, *, boundaries: int) -> None:
+        where = f"{self.path}: document {self._documents}"
+        check_ids(ids, self._tokenizer, boundaries=boundaries, where=where)
+
+    def _append(self, documents: EncodedDocuments, rows: Sequence[int]) -> None:
+        if self._max_document_tokens is not None:
+            excess = excess_tokens(documents.ends, self._max_document_tokens)
+            if excess.any():
+                self._truncated_documents += int(np.count_nonzero(excess))
+                self._truncated_tokens += int(excess.sum())
+                documents = cut_documents(documents, excess)
+        offset = len(self._tokens)
+        for name, column in self._fields.items():
+            column.append(documents.fields[name])
+        for name, table in documents.spans.items():
+            self._spans[name].append(table, offset=offset)
+        self._ends.append(documents.ends + offset)
         self._rows.append(np.asarray(rows, dtype=np.int64))
+        self._tokens.append(documents.ids)
         self._documents += len(rows)
-
-    def _check(self, ids: np.ndarray, *, boundaries: int = 0) -> None:
-        if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise ValueError(
-                f"{self.path}: ids are {ids.dtype} of shape {ids.shape}, expected one row of integers"
-            )
-        if not ids.size:
-            return
-        low, high = int(ids.min()), int(ids.max())
-        if low < 0 or high > self._tokenizer.max_token_id:
-            raise ValueError(
-                f"{self.path}: document {self._documents} has id {low if low < 0 else high}, "
-                f"expected 0 to {self._tokenizer.max_token_id} for tokenizer {self._tokenizer.name}"
-            )
-        found = int(np.count_nonzero(ids == self._tokenizer.boundary_id))
-        if found != boundaries:
-            raise ValueError(
-                f"{self.path}: found {found} boundary ids ({self._tokenizer.boundary_id}) "
-                f"for {boundaries} documents in the ids, expected one after each"
-            )
-
-    def _cut(self, encoded: EncodedDocuments) -> EncodedDocuments:
-        """`encoded` with no document longer than max_document_tokens and its boundary."""
-        if self._max_document_tokens is None:
-            return encoded
-        lengths = np.diff(encoded.ends, prepend=0) - 1
-        excess = np.maximum(lengths - self._max_document_tokens, 0)
-        if not excess.any():
-            return encoded
-        self._truncated_documents += int(np.count_nonzero(excess))
-        self._truncated_tokens += int(excess.sum())
-        # A token goes when it lies in the excess before its document's boundary.
-        change = np.zeros(len(encoded.ids) + 1, dtype=np.int8)
-        long = excess > 0
-        change[encoded.ends[long] - 1 - excess[long]] += 1
-        change[encoded.ends[long] - 1] -= 1
-        kept = encoded.ids[np.cumsum(change[:-1], dtype=np.int8) == 0]
-        return EncodedDocuments(ids=kept, ends=encoded.ends - np.cumsum(excess))
 
     def close(self, *, ledger: Ledger | None = None) -> ShardInfo:
         """Seal and publish the shard.
@@ -243,26 +229,18 @@ class HDF5ShardWriter:
         if self._file is None:
             raise ValueError(f"{self.path}: the writer is closed")
         try:
+            if self._pending is not None:
+                self.add_boundary()
             return self._publish(ledger or Ledger(rows=self._documents, documents=self._documents))
         finally:
             self.discard()
 
     def _publish(self, ledger: Ledger) -> ShardInfo:
         assert self._file is not None
-        if self._open_document:
-            self.add_boundary()
         if not ledger.balances or ledger.documents != self._documents:
             raise ShardError(
                 f"{self.path}: the ledger is {ledger}, the shard has {self._documents} documents"
             )
-        ledger = Ledger(
-            rows=ledger.rows,
-            documents=ledger.documents,
-            blank=ledger.blank,
-            rejected=dict(sorted(ledger.rejected.items())),
-            truncated_documents=self._truncated_documents,
-            truncated_tokens=self._truncated_tokens,
-        )
         self._tokens.finish()
         self._checksums.append(np.array(self._tokens.checksums, dtype=np.uint32))
         for column in self._columns:
@@ -273,17 +251,31 @@ class HDF5ShardWriter:
             if in_one_run:
                 self.growing_path.rename(draft)
             else:
-                layout.repack(self.growing_path, draft)
+                layout.repack(self.growing_path, draft, self._compression)
             return seal_shard(
                 draft,
                 record_path=self.path.relative_to(self._root).as_posix(),
                 origin=self._origin,
                 tokenizer=self._tokenizer,
-                ledger=ledger,
+                ledger=replace(
+                    ledger,
+                    rejected=dict(sorted(ledger.rejected.items())),
+                    truncated_documents=self._truncated_documents,
+                    truncated_tokens=self._truncated_tokens,
+                ),
                 window_size=self._window_size,
                 compression=self._compression,
                 sha256=self._tokens.sha256,
+                fields=self._field_dtypes,
+                spans=list(self._spans),
+                column_sha256=self._column_digest(),
             )
+
+    def _column_digest(self) -> str:
+        digests = [(f"{layout.FIELDS}/{name}", column.digest) for name, column in self._fields.items()]
+        for name, columns in self._spans.items():
+            digests += [(f"{layout.SPANS}/{name}/{part}", c.digest) for part, c in columns.parts.items()]
+        return hashlib.sha256(repr(digests).encode()).hexdigest() if digests else ""
 
     def discard(self) -> None:
         """Drop what was written; nothing is published. Safe to call again."""

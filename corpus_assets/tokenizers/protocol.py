@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -19,16 +19,35 @@ CANARY_TEXT = (
 
 
 @dataclass(frozen=True, slots=True)
+class SpanTable:
+    """Annotations of token ranges.
+
+    Attributes:
+        starts: (S,) int64, first token of each range.
+        stops: (S,) int64, past its last token.
+        values: (S,) JSON of each annotation.
+    """
+
+    starts: np.ndarray
+    stops: np.ndarray
+    values: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedDocuments:
     """Token ids of several documents, laid end to end as they stand in a token shard.
 
     Attributes:
         ids: (T,) unsigned integers; every document is followed by one boundary token.
         ends: (D,) int64, exclusive end of each document in `ids`, its boundary token included.
+        fields: (T,) values aligned with `ids`, by name.
+        spans: annotations of ranges of `ids`, by name.
     """
 
     ids: np.ndarray
     ends: np.ndarray
+    fields: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spans: Mapping[str, SpanTable] = field(default_factory=dict)
 
 
 class Tokenizer(Protocol):

@@ -10,7 +10,7 @@ from corpus_assets.errors import ShardError
 from corpus_assets.shards.records import Ledger, TokenizerInfo
 from corpus_assets.shards.writer import HDF5ShardWriter
 from corpus_assets.tokenizers.byte import ByteTokenizer
-from corpus_assets.tokenizers.protocol import EncodedDocuments
+from corpus_assets.tokenizers.protocol import EncodedDocuments, SpanTable
 
 WIDE = TokenizerInfo(
     name="wide", fingerprint="f" * 64, boundary_id=70_000, max_token_id=70_000, canary_ids=()
@@ -104,10 +104,12 @@ def test_a_ledger_that_disagrees_is_refused_and_nothing_published(tmp_path):
 def test_a_reader_follows_the_growing_shard_in_whole_chunks(tmp_path):
     with HDF5ShardWriter(tmp_path / "a.h5", chunk_size=4) as writer:
         writer.add_document([1, 2, 3, 4, 5])
+        writer.add_boundary()
         with h5py.File(writer.growing_path, "r", libver="latest", swmr=True) as follower:
             assert follower["tokens"][:].tolist() == [1, 2, 3, 4]
             assert "complete" not in follower.attrs
             writer.add_document([6, 7, 8])
+            writer.add_boundary()
             follower["tokens"].refresh()
             assert follower["tokens"][:].tolist() == [1, 2, 3, 4, 5, 0, 6, 7]
 
@@ -139,6 +141,56 @@ def test_the_same_content_gives_the_same_bytes_and_reads_back(tmp_path, compress
             writer.add_document(ids)
     assert (tmp_path / "a" / "s.h5").read_bytes() == (tmp_path / "b" / "s.h5").read_bytes()
     assert tokens_of(tmp_path / "a" / "s.h5") == [*ids.tolist(), 0]
+
+
+def test_fields_and_spans_stand_beside_their_tokens(tmp_path):
+    with HDF5ShardWriter(
+        tmp_path / "a.h5", fields={"loss_mask": np.uint8, "weight": np.float32}, spans=["topic"], chunk_size=4
+    ) as writer:
+        table = SpanTable(starts=np.array([1, 0]), stops=np.array([3, 2]), values=[b'"b"', b'"a"'])
+        writer.add_document(
+            [5, 6, 7], fields={"loss_mask": [0, 1, 1, 1], "weight": [1.5] * 4}, spans={"topic": table}
+        )
+        writer.add_document([], fields={"loss_mask": [0], "weight": [2.5]})
+        info = writer.close()
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        assert file["fields/loss_mask"][:].tolist() == [0, 1, 1, 1, 0]
+        assert file["fields/weight"][:].tolist() == [1.5, 1.5, 1.5, 1.5, 2.5]
+        assert file["spans/topic/starts"][:].tolist() == [0, 1]
+        assert file["spans/topic/stops"][:].tolist() == [2, 3]
+        assert file["spans/topic/values"][:].tobytes() == b'"a""b"'
+        assert file["spans/topic/value_ends"][:].tolist() == [3, 6]
+    assert (info.fields, info.spans) == ({"loss_mask": "uint8", "weight": "float32"}, ("topic",))
+    assert info.column_sha256
+
+
+def test_a_cut_document_keeps_its_fields_and_clips_its_spans(tmp_path):
+    with HDF5ShardWriter(
+        tmp_path / "a.h5", fields={"n": np.int32}, spans=["s"], max_document_tokens=2
+    ) as writer:
+        table = SpanTable(starts=np.array([1, 2]), stops=np.array([4, 3]), values=[b"1", b"2"])
+        writer.add_document([9, 9, 9, 9], fields={"n": [1, 2, 3, 4, 5]}, spans={"s": table})
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        assert file["tokens"][:].tolist() == [9, 9, 0]
+        assert file["fields/n"][:].tolist() == [1, 2, 5]
+        assert file["spans/s/starts"][:].tolist() == [1]
+        assert file["spans/s/stops"][:].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({}, r"found fields \[\]"),
+        ({"fields": {"n": [1]}}, "field n has shape"),
+        ({"fields": {"n": [1, 2, 300]}}, "values are int64, expected what uint8 holds"),
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(tmp_path, extra, message):
+    with (
+        HDF5ShardWriter(tmp_path / "a.h5", fields={"n": np.uint8}) as writer,
+        pytest.raises(ValueError, match=message),
+    ):
+        writer.add_document([1, 2], **extra)
 
 
 @given(
