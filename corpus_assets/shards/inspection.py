@@ -126,8 +126,8 @@ class ShardInspector:
                     "document_count", f"{name} has {len(file[name])} entries, expected {info.document_count}"
                 )
         for name in info.fields:
-            if (found := len(file[f"{layout.FIELDS}/{name}"])) != info.token_count:
-                yield self._finding("fields", f"{name} has {found} values for {info.token_count} tokens")
+            if (length := len(file[f"{layout.FIELDS}/{name}"])) != info.token_count:
+                yield self._finding("fields", f"{name} has {length} values for {info.token_count} tokens")
         if (ledger := info.ledger).documents != info.document_count or not ledger.balances:
             yield self._finding("ledger", f"{ledger} does not balance with {info.document_count} documents")
         for name, offset in info.extents.items():
