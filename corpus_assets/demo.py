@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
@@ -96,12 +97,12 @@ def export_standard_library(
         if origins and sum(origin.text_bytes for origin in origins) >= min_text_bytes:
             break
         found = list(_read(files, root, left_out))
+        if not origins and not found:
+            raise ConfigError(f"{library}: holds no Python source, expected the standard library's")
         if found:
             size = sum(text.size for text in found)
             origins.append(Origin(what=what, document_count=len(found), text_bytes=size))
             texts += found
-    if not texts:
-        raise ConfigError(f"{library}: holds no Python source, expected the standard library's")
     scratch = scratch_folder(folder.parent)
     clear_stale(folder.parent)
     written = 0
@@ -134,7 +135,7 @@ def split_evenly(sizes: Sequence[int], parts: int) -> list[range]:
         part_of.append(min(parts - 1, start * parts // total))
         start += size
     cuts = [index for index in range(len(sizes)) if index == 0 or part_of[index] != part_of[index - 1]]
-    return [range(low, high) for low, high in zip(cuts, [*cuts[1:], len(sizes)], strict=True)]
+    return [range(low, high) for low, high in pairwise([*cuts, len(sizes)])]
 
 
 def _candidates(library: Path) -> Iterator[tuple[str, Path, Iterable[Path]]]:

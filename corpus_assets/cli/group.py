@@ -13,7 +13,7 @@ from corpus_assets.cli.help import write_sections
 from corpus_assets.errors import CorpusError
 
 # In the order in which a newcomer needs them.
-COMMANDS = ("demo", "init", "build", "status", "validate", "inspect", "gc")
+COMMANDS = ("demo", "init", "build", "status", "validate", "inspect", "ui", "gc")
 _EXAMPLES = (
     ("corpus demo", "a corpus from Python's own sources, and batches from it; nothing to configure"),
     ("corpus ui", "that build in the Dagster UI"),
@@ -60,9 +60,9 @@ class CorpusGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The subcommand that `args` begins with; an unknown one is answered with the nearest."""
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(COMMANDS)}"
+        if args and not args[0].startswith("-") and args[0] not in (known := self.list_commands(ctx)):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
             ctx.fail(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 

@@ -67,7 +67,8 @@ def command(
     from corpus_assets.cli.console import note, say_json
     from corpus_assets.shards.inspection import describe_shard
 
-    description = describe_shard(file)
+    with file.open("rb"):  # no such file, a folder, no permission: said more plainly than by HDF5
+        description = describe_shard(file)
     tokenizer = _tokenizer_of(description["attributes"], config_file, spec)
     if tokenizer is None and documents:
         name = description["attributes"].get("tokenizer_name", "(unnamed)")

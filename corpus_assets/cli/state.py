@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 State = Literal["built", "missing", "stale", "failed"]
 UNREAD = "the input may have changed: it was not read since it was touched"
 
+SINCE = " (before the input was touched; the next build tries it again)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardState:
@@ -64,6 +66,7 @@ class CorpusState:
     """All that `corpus status` says of one corpus.
 
     Attributes:
+        shards: the input shards in key order; None where `problems` says why they cannot be told.
         ledger: over the shards of the index.
         leases: partitions that are being built, or were by a builder that is gone.
         findings: what each check found when it last ran; empty where Dagster holds none.
@@ -73,7 +76,7 @@ class CorpusState:
     name: str
     input: str
     root: str
-    shards: tuple[ShardState, ...]
+    shards: tuple[ShardState, ...] | None
     index: IndexState | None
     release: ReleaseState | None
     ledger: Ledger | None
@@ -83,7 +86,7 @@ class CorpusState:
 
     @property
     def counts(self) -> dict[State, int]:
-        found = Counter(shard.state for shard in self.shards)
+        found = Counter(shard.state for shard in self.shards or ())
         states: tuple[State, ...] = ("built", "missing", "stale", "failed")
         return {state: found[state] for state in states}
 
@@ -99,7 +102,7 @@ class Records:
 def corpus_state(config: CorpusConfig, records: Records) -> CorpusState:
     """Look at the inputs, the records, the index, the release and the leases of `config`."""
     problems = []
-    shards: tuple[ShardState, ...] = ()
+    shards: tuple[ShardState, ...] | None = None
     try:
         shards = _shard_states(config, records.failures)
     except CorpusError as error:
@@ -139,6 +142,8 @@ def _shard_states(config: CorpusConfig, failures: Mapping[str, str]) -> tuple[Sh
             state = "stale"
         if file.key in failures and state != "built":
             state, reason = "failed", failures[file.key]
+            if file.key in unread:
+                reason += SINCE
         states.append(ShardState(key=file.key, name=file.name, state=state, reason=reason))
     return tuple(states)
 
@@ -164,7 +169,7 @@ def _inputs_now(config: CorpusConfig) -> tuple[InputManifest, set[str]]:
     return InputManifest(files=tuple(files)), unread
 
 
-def _index_state(index: ShardIndex, path: Path, shards: tuple[ShardState, ...]) -> IndexState:
+def _index_state(index: ShardIndex, path: Path, shards: tuple[ShardState, ...] | None) -> IndexState:
     return IndexState(
         fingerprint=index.fingerprint,
         written=_time_of(path),
@@ -175,8 +180,10 @@ def _index_state(index: ShardIndex, path: Path, shards: tuple[ShardState, ...]) 
     )
 
 
-def _pending(index: ShardIndex, shards: tuple[ShardState, ...]) -> str | None:
+def _pending(index: ShardIndex, shards: tuple[ShardState, ...] | None) -> str | None:
     """Why the index is not of the inputs as they are."""
+    if shards is None:
+        return "the state of the input shards is not known"
     indexed, present = {shard.key for shard in index.shards}, {shard.key for shard in shards}
     unbuilt = sum(shard.state != "built" for shard in shards)
     parts = (

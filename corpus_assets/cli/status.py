@@ -62,13 +62,14 @@ def _show(state: CorpusState, *, shown: int | None) -> None:
     from corpus_assets.cli.console import say, say_table
 
     say(f"{state.name}: {state.input} → {state.root}")
-    say("  shards    " + ", ".join(f"{count:,} {what}" for what, count in state.counts.items()))
+    counts = ", ".join(f"{count:,} {what}" for what, count in state.counts.items())
+    say(f"  shards    {'unknown' if state.shards is None else counts}")
     say(f"  index     {_index(state)}")
     say(f"  ledger    {_ledger(state)}")
     say(f"  release   {_release(state)}")
     say(f"  leases    {_leases(state)}")
     say(f"  checks    {_findings(state)}")
-    others = [shard for shard in state.shards if shard.state != "built"]
+    others = [shard for shard in state.shards or () if shard.state != "built"]
     if others:
         rows = [(shard.name, shard.state, shard.reason or "never built") for shard in others[:shown]]
         say_table(("input shard", "state", "why"), rows)

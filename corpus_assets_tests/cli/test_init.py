@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import yaml
+
+from corpus_assets.cli.init import CORPORA_YAML
+from corpus_assets.cli.project import Project
+from corpus_assets.config import CorpusConfig, load_config, parse_corpus
+
+WRITTEN = ["data/corpora.yaml", "data/dagster_home/dagster.yaml", "workspace.yaml"]
+
+
+def files_below(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_project_can_be_used_from_any_folder_of_it(shell, monkeypatch):
+    assert shell("init", "mine").exit_code == 0
+    assert files_below(shell.folder / "mine") == WRITTEN
+    (shell.folder / "mine/data/deep/er").mkdir(parents=True)
+    monkeypatch.chdir(shell.folder / "mine/data/deep/er")
+    project = Project.load(None)
+    assert project.folder == shell.folder / "mine"
+    assert project.corpus("stdlib").root == shell.folder / "mine/data/stdlib/corpus"
+    assert project.workspace.is_file()
+    assert shell("status").stdout.startswith("stdlib: ")
+
+
+def test_nothing_is_overwritten(shell):
+    (shell.folder / "workspace.yaml").write_text("mine")
+    message = shell.refused("init", ".")
+    assert message == "workspace.yaml: there already; expected a folder without it, nothing written"
+    assert files_below(shell.folder) == ["workspace.yaml"]
+
+
+def test_the_commented_example_names_every_key_with_its_default(tmp_path):
+    lines = CORPORA_YAML.partition("# mine:\n")[2].splitlines()
+    entry = yaml.safe_load("\n".join(line.removeprefix("  #") for line in lines))
+    assert set(entry) == set(CorpusConfig.model_fields) - {"name"}
+    least = parse_corpus("mine", {key: entry[key] for key in ("input", "root")}, base=tmp_path, where="here")
+    assert parse_corpus("mine", entry, base=tmp_path, where="here") == least
+
+
+def test_a_new_project_has_the_corpus_of_the_demo(shell):
+    shell("init", "mine")
+    assert list(load_config(shell.folder / "mine/data/corpora.yaml")) == ["stdlib"]
