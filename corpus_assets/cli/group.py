@@ -13,7 +13,7 @@ from corpus_assets.cli.help import write_sections
 from corpus_assets.errors import CorpusError
 
 # In the order in which a newcomer needs them.
-COMMANDS = ("demo", "init", "build", "status", "validate", "inspect", "ui", "gc")
+COMMANDS = ("demo", "init", "build", "status", "validate", "inspect", "bench", "ui", "repair", "gc")
 _EXAMPLES = (
     ("corpus demo", "a corpus from Python's own sources, and batches from it; nothing to configure"),
     ("corpus ui", "that build in the Dagster UI"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -61,14 +60,14 @@ def command(folder: Path) -> None:
     data/dagster_home/dagster.yaml (how the Dagster instance runs).
     """
     from corpus_assets.cli.console import say
-    from corpus_assets.cli.project import DAGSTER_HOME, DAGSTER_YAML, WORKSPACE
+    from corpus_assets.cli.project import DAGSTER_HOME, DAGSTER_YAML, WORKSPACE, dagster_yaml
     from corpus_assets.config import DEFAULT_CONFIG
     from corpus_assets.errors import ConfigError
     from corpus_assets.shards.publish import publish_bytes, scratch_folder
 
     contents = {
         folder / DEFAULT_CONFIG: CORPORA_YAML.encode(),
-        folder / DAGSTER_HOME / DAGSTER_YAML: (files("corpus_assets.defs") / DAGSTER_YAML).read_bytes(),
+        folder / DAGSTER_HOME / DAGSTER_YAML: dagster_yaml(),
         folder / WORKSPACE: WORKSPACE_YAML.encode(),
     }
     if present := [str(path) for path in contents if path.exists()]:

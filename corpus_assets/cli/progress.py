@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,15 +13,22 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 LINE_SECONDS = 5.0
+SILENCE_SECONDS = 10.0
 
 
 class ProgressDisplay:
     """Shows the stage that a piece of work is at and how far it has got.
 
-    A context manager; may be told from any thread.
+    A context manager; may be told from any thread. Where there is no bar, a stage that says nothing for
+    `silence` seconds is named again with the time that it has taken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, silence: float = SILENCE_SECONDS) -> None:
+        self._silence = silence
+        self._stage = ""
+        self._stage_began = time.monotonic()
+        self._over = threading.Event()
+        self._heart = threading.Thread(target=self._break_silence, daemon=True)
         self._console = console(stderr=True)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -28,17 +36,27 @@ class ProgressDisplay:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
-            from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                SpinnerColumn,
+                TaskProgressColumn,
+                TextColumn,
+                TimeElapsedColumn,
+            )
 
             self._bar = Progress(
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=24),
                 TaskProgressColumn(),
+                TimeElapsedColumn(),
                 TextColumn("{task.fields[words]}", markup=False),
                 console=self._console,
             )
             self._bar.start()
+        else:
+            self._heart.start()
         return self
 
     def __exit__(
@@ -47,8 +65,11 @@ class ProgressDisplay:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._end_task()
-        if self._bar is not None:
+        self._over.set()
+        if self._bar is None:
+            self._heart.join()
+        else:
+            self._end_task()
             self._bar.stop()
 
     def stage(self, words: str) -> None:
@@ -56,7 +77,8 @@ class ProgressDisplay:
         words = printable(words)
         if self._bar is None:
             note(words + " …")
-            self._last_line = time.monotonic()
+            self._stage = words
+            self._stage_began = self._last_line = time.monotonic()
             return
         self._end_task()
         self._task = self._bar.add_task(words, total=None, words="")
@@ -76,6 +98,13 @@ class ProgressDisplay:
         elif time.monotonic() - self._last_line >= LINE_SECONDS:
             self._last_line = time.monotonic()
             note(line)
+
+    def _break_silence(self) -> None:
+        while not self._over.wait(self._silence / 4):
+            now = time.monotonic()
+            if self._stage and now - self._last_line >= self._silence:
+                self._last_line = now
+                note(f"{self._stage} … {duration(now - self._stage_began)} so far")
 
     def _end_task(self) -> None:
         if self._bar is not None and self._task is not None:

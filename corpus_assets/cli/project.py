@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,3 +70,8 @@ class Project:
     @property
     def workspace(self) -> Path:
         return self.folder / WORKSPACE
+
+
+def dagster_yaml() -> bytes:
+    """The shipped settings of a Dagster instance, read without importing Dagster."""
+    return (files("corpus_assets.defs") / DAGSTER_YAML).read_bytes()

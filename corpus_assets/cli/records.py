@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from corpus_assets.cli.graph import open_instance
-from corpus_assets.cli.project import DAGSTER_YAML, Project
+from corpus_assets.cli.project import DAGSTER_YAML, Project, dagster_yaml
 from corpus_assets.cli.state import Records
 from corpus_assets.errors import IndexMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dagster import DagsterInstance  # noqa: TID251  (a type)
 
@@ -23,10 +24,17 @@ _LAST_EVENTS = 100
 
 def dagster_records(project: Project, corpora: Sequence[CorpusConfig]) -> dict[str, Records]:
     """Failures and findings by corpus; none where nothing was ever built through the graph."""
-    if not (project.dagster_home / DAGSTER_YAML).exists():
+    if _is_unused(project.dagster_home):
         return {config.name: Records(failures={}, findings=()) for config in corpora}
     with open_instance(project) as instance:
         return {config.name: _records_of(instance, config) for config in corpora}
+
+
+def _is_unused(home: Path) -> bool:
+    """Whether `home` holds the shipped settings at most: opening it would only make an empty database."""
+    if not home.is_dir() or not (settings := home / DAGSTER_YAML).exists():
+        return True
+    return list(home.iterdir()) == [settings] and settings.read_bytes() == dagster_yaml()
 
 
 def _records_of(instance: DagsterInstance, config: CorpusConfig) -> Records:

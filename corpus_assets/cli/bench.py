@@ -1,0 +1,136 @@
+"""`corpus bench`: how fast a corpus is read and loaded, beside the limit and what people write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from corpus_assets.cli.help import CommandWithExamples
+
+if TYPE_CHECKING:
+    from corpus_assets.benchmarks.records import BenchmarkRow
+
+_STDOUT = "-"
+
+
+@click.command(
+    cls=CommandWithExamples,
+    short_help="Measure reading and loading beside the machine's limit.",
+    examples=(
+        ("corpus bench", "the corpus of corpora.yaml, if there is one only"),
+        ("corpus bench stdlib --json bench.json", "a table, and every figure in a file"),
+        ("corpus bench /mnt/web --json -", "by path; JSON on stdout instead of the table"),
+    ),
+    exit_codes=(("0", "measured"), ("2", "it cannot be measured, or a reader returned wrong tokens")),
+)
+@click.argument("corpus", metavar="[NAME|PATH]", required=False)
+@click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON; - is stdout.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), metavar="N", help="Rounds of each row. Default: 5 or more."
+)
+@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Inputs of a window. Default: 1024.")
+@click.option("--sample-tokens", type=click.IntRange(min=2), metavar="N", help="Measure with so many tokens.")
+@click.pass_obj
+def command(
+    config_file: str | None,
+    corpus: str | None,
+    *,
+    json_file: str | None,
+    repeats: int | None,
+    window: int | None,
+    sample_tokens: int | None,
+) -> None:
+    """Measure how fast a built corpus is read and loaded, each figure beside what it is compared with.
+
+    Only ratios count: both rates of a row are measured in turns on the same machine. Everything is measured
+    on copies in a scratch folder; what a reader returns is compared with the plain slice before it is timed.
+    """
+    from corpus_assets.benchmarks.run import run_benchmarks
+    from corpus_assets.cli.console import say_json
+    from corpus_assets.cli.progress import ProgressDisplay
+    from corpus_assets.cli.validate import index_path
+    from corpus_assets.shards.index import load_index
+
+    index = load_index(index_path(config_file, corpus or _only_corpus(config_file)))
+    given = {"repeats": repeats, "window_size": window, "sample_size": sample_tokens}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with ProgressDisplay() as display:
+        display.stage("measuring readers and loaders, which takes a minute or two")
+        rows = run_benchmarks(index, **options)
+    document = {
+        "corpus": str(index.root),
+        "fingerprint": index.fingerprint,
+        "token_count": index.token_count,
+        "machine": _machine(),
+        "rows": [_plain(row) for row in rows],
+    }
+    if json_file == _STDOUT:
+        say_json(document)
+        return
+    _show(rows)
+    if json_file is not None:
+        _write(Path(json_file), document)
+
+
+def _only_corpus(config_file: str | None) -> str:
+    from corpus_assets.cli.project import Project
+
+    names = list(Project.load(config_file).corpora)
+    if len(names) > 1:
+        raise click.UsageError(f"which corpus? Give a NAME, one of {', '.join(names)}, or a PATH")
+    return names[0]
+
+
+def _machine() -> dict[str, str | int]:
+    import os
+    import platform
+
+    import numpy as np
+
+    return {
+        "cores": os.cpu_count() or 1,
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def _plain(row: BenchmarkRow) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(row), "ratio": row.ratio, "meets_target": row.meets_target}
+
+
+def _show(rows: list[BenchmarkRow]) -> None:
+    from corpus_assets.cli.console import say_table
+    from corpus_assets.cli.progress import amount
+
+    say_table(
+        ("group", "measured", "rate", "compared with", "its rate", "ratio", "target", "met"),
+        (
+            (
+                row.group,
+                row.name,
+                amount(row.rate, row.unit),
+                row.reference,
+                amount(row.reference_rate, row.unit) if row.reference else "",
+                "" if row.ratio is None else f"{row.ratio:.3g} ×",
+                "" if row.target is None else f"{row.target:g} ×",
+                {None: "", True: "yes", False: "no"}[row.meets_target],
+            )
+            for row in rows
+        ),
+    )
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    import orjson
+
+    from corpus_assets.cli.console import note
+    from corpus_assets.shards.publish import publish_bytes
+
+    publish_bytes(path, orjson.dumps(document, option=orjson.OPT_INDENT_2), scratch=path.parent)
+    note(f"wrote {path}")
