@@ -6,14 +6,20 @@ import base64
 import hashlib
 import json
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from corpus_assets.errors import TokenizerError
 from corpus_assets.tokenizers.boundary import find_boundary
 from corpus_assets.tokenizers.vocabulary_tokenizer import Identity, VocabularyTokenizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _loading = threading.Lock()
 
@@ -53,15 +59,20 @@ class TiktokenTokenizer(VocabularyTokenizer):
         self._encoding = encoding
 
     def _encode_many(self, texts: Sequence[str]) -> list[Any]:
-        return encode_ordinary(self._encoding, texts)
+        return [encode_ordinary(self._encoding, text) for text in texts]
 
     def _decode(self, ids: list[int]) -> str:
         return self._encoding.decode(ids)
 
 
-def encode_ordinary(encoding: Any, texts: Sequence[str]) -> list[Any]:
-    """uint32 ids of each text; a lone surrogate raises, where tiktoken's own method replaces it."""
-    return [encoding.encode_to_numpy(text, disallowed_special=()) for text in texts]
+def encode_ordinary(encoding: Any, text: str) -> NDArray[np.uint32]:
+    """Ids of one text; a lone surrogate raises, where tiktoken's own method replaces it.
+
+    A list by way of `array` is faster than `encode_to_numpy`, which looks for special tokens (17 and 12 MB/s).
+    """
+    if not text.isascii():
+        text.encode("utf-8")
+    return np.frombuffer(array("I", encoding.encode_ordinary(text)), np.uint32)
 
 
 def _definition(encoding: Any, special: dict[str, int]) -> str:
