@@ -7,10 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from corpus_assets.tokenizers.offsets import tokens_of_bytes
 from corpus_assets.tokenizers.protocol import (
     CANARY_TEXT,
     LONE_SURROGATE,
     EncodedDocuments,
+    TextTokens,
     UnencodableDocumentError,
     has_lone_surrogate,
     tokenizer_fingerprint,
@@ -38,6 +40,11 @@ class ByteTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of one text, 1 to 256."""
         return self.encode_documents([text]).ids[:-1].tolist()
+
+    def encode_with_offsets(self, text: str) -> TextTokens:
+        """`encode`, and the character that each id is a byte of."""
+        ids = self.encode_documents([text]).ids[:-1]
+        return tokens_of_bytes(text, ids, np.ones(len(ids), np.int64))
 
     def audit(self, texts: Sequence[str]) -> list[int]:
         """No text can differ: this is its own reference."""

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from corpus_assets.tokenizers.huggingface import HuggingFaceTokenizer
-from corpus_assets.tokenizers.protocol import CANARY_TEXT, Tokenizer
+from corpus_assets.tokenizers.offsets import tokens_of_encoding
+from corpus_assets.tokenizers.protocol import CANARY_TEXT, TextTokens, Tokenizer
 from corpus_assets.tokenizers.ranks import mergeable_ranks
 from corpus_assets.tokenizers.splitting import (
     ASSIGNABLE,
@@ -104,6 +105,10 @@ class CompiledTokenizer(VocabularyTokenizer):
         if int(self._bytes_of[ids].sum()) != size:
             return self._reference.encode(text)
         return ids
+
+    def _tokens_of(self, text: str, ids: list[int]) -> TextTokens | None:
+        # None where the text was normalised or got a space in front: its own bytes are then others.
+        return tokens_of_encoding(self._encoding, text, ids) or self._reference._tokens_of(text, ids)
 
     def _decode(self, ids: list[int]) -> str:
         return self._reference._decode(ids)

@@ -6,11 +6,15 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from corpus_assets.errors import TokenizerError
 from corpus_assets.tokenizers.boundary import find_boundary
+from corpus_assets.tokenizers.protocol import TextTokens
 from corpus_assets.tokenizers.vocabulary_tokenizer import Identity, VocabularyTokenizer
 
 # The library's own thread pool does not survive a fork: a child that uses it waits for ever. Threads are
@@ -43,8 +47,9 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             stated=None if boundary_token is not None else _stated_end_of_text(definition.path.parent),
         )
         ordinary = [token for token in definition.added_tokens if not token.get("special")]
-        if boundary in {token["content"] for token in ordinary}:
-            encoder = definition.build(special=boundary)
+        made_special = boundary if boundary in {token["content"] for token in ordinary} else None
+        if made_special is not None:
+            encoder = definition.build(special=made_special)
         super().__init__(
             Identity(
                 spec=spec,
@@ -56,12 +61,25 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             )
         )
         self.file = definition
+        self._made_special = made_special
         self.boundary_token = boundary
         self._encoder = encoder
 
     def _encode_many(self, texts: Sequence[str]) -> list[Any]:
         encodings = self._encoder.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
+
+    @cached_property
+    def _locating_encoder(self) -> Any:
+        """The same without a post-processor, which may trim spaces from what tokens stand for."""
+        return self.file.build(special=self._made_special, post_processor=None)
+
+    def _tokens_of(self, text: str, ids: list[int]) -> TextTokens | None:
+        encoding = self._locating_encoder.encode(text, add_special_tokens=False)
+        if encoding.ids != ids:
+            return None
+        places = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        return TextTokens(np.asarray(ids), places[:, 0], places[:, 1])
 
     def _decode(self, ids: list[int]) -> str:
         return self._encoder.decode(ids, skip_special_tokens=False)

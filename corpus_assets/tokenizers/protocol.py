@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,6 +50,22 @@ class EncodedDocuments:
     spans: Mapping[str, SpanTable] = field(default_factory=dict)
 
 
+class TextTokens(NamedTuple):
+    """The tokens of one text and the characters that each stands for.
+
+    Where a character is several tokens, each of them stands for it.
+
+    Attributes:
+        ids: (N,) integers, without a boundary.
+        starts: (N,) int64, first character of each token.
+        stops: (N,) int64, past its last character.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+
+
 class Tokenizer(Protocol):
     """Text to token ids; implementations load their vocabulary once and may be used from threads."""
 
@@ -80,6 +96,13 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> list[int]:
         """Ids of one text; special strings inside it are text; no boundary is added."""
 
+    def encode_with_offsets(self, text: str) -> TextTokens:
+        """`encode` of one text, and where in it each token stands.
+
+        Raises:
+            UnencodableDocumentError: the text has no ids, or it cannot be told what they stand for.
+        """
+
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text, in order."""
 
@@ -105,13 +128,15 @@ class Tokenizer(Protocol):
 LONE_SURROGATE = "lone_surrogate"
 BOUNDARY_IN_TEXT = "boundary_in_text"
 TOKENIZER_FAILED = "tokenizer_failed"
+OFFSETS_UNKNOWN = "offsets_unknown"
 
 
 class UnencodableDocumentError(TokenizerError):
     """Documents of one batch that cannot stand in a shard; the others can be encoded without them.
 
     Attributes:
-        failures: reason by index in the batch, one of LONE_SURROGATE, BOUNDARY_IN_TEXT, TOKENIZER_FAILED.
+        failures: reason by index in the batch, one of LONE_SURROGATE, BOUNDARY_IN_TEXT, TOKENIZER_FAILED,
+            OFFSETS_UNKNOWN.
     """
 
     def __init__(self, failures: Mapping[int, str]) -> None:

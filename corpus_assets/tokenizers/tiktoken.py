@@ -16,6 +16,8 @@ import numpy as np
 
 from corpus_assets.errors import TokenizerError
 from corpus_assets.tokenizers.boundary import find_boundary
+from corpus_assets.tokenizers.offsets import tokens_of_encoding
+from corpus_assets.tokenizers.protocol import TextTokens
 from corpus_assets.tokenizers.vocabulary_tokenizer import Identity, VocabularyTokenizer
 
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
     def _encode_many(self, texts: Sequence[str]) -> list[Any]:
         return [encode_ordinary(self._encoding, text) for text in texts]
+
+    def _tokens_of(self, text: str, ids: list[int]) -> TextTokens | None:
+        return tokens_of_encoding(self._encoding, text, ids)
 
     def _decode(self, ids: list[int]) -> str:
         return self._encoding.decode(ids)

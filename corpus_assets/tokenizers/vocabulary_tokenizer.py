@@ -16,8 +16,10 @@ from corpus_assets.tokenizers.protocol import (
     BOUNDARY_IN_TEXT,
     CANARY_TEXT,
     LONE_SURROGATE,
+    OFFSETS_UNKNOWN,
     TOKENIZER_FAILED,
     EncodedDocuments,
+    TextTokens,
     UnencodableDocumentError,
     has_lone_surrogate,
     token_dtype,
@@ -99,6 +101,10 @@ class VocabularyTokenizer(ABC):
         """Ids of each text, as lists or arrays; raises whatever the encoder raises."""
 
     @abstractmethod
+    def _tokens_of(self, text: str, ids: list[int]) -> TextTokens | None:
+        """Where in `text` its `ids` stand; None where that cannot be told."""
+
+    @abstractmethod
     def _decode(self, ids: list[int]) -> str:
         """The text of ids without boundaries."""
 
@@ -110,6 +116,17 @@ class VocabularyTokenizer(ABC):
     def encode(self, text: str) -> list[int]:
         """Ids of one text; special strings inside it are text."""
         return self.encode_batch([text])[0]
+
+    def encode_with_offsets(self, text: str) -> TextTokens:
+        """`encode` of one text, and where in it each token stands.
+
+        Raises:
+            UnencodableDocumentError: the text has no ids, or it cannot be told what they stand for.
+        """
+        tokens = self._tokens_of(text, self.encode(text))
+        if tokens is None:
+            raise UnencodableDocumentError({0: OFFSETS_UNKNOWN})
+        return tokens
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text, in order.
