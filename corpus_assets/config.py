@@ -6,24 +6,21 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from corpus_assets.errors import ConfigError
+from corpus_assets.shapes import DocumentShape, Section
 
 DEFAULT_CONFIG = Path("data/corpora.yaml")
 TARGET_CHUNK_TOKENS = 64 * 1024
 
-Compression = Literal["none", "gzip", "lzf", "zstd"]
+Compression = Literal["none", "gzip", "lzf", "zstd", "blosc2"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ScheduleConfig(_Section):
+class ScheduleConfig(Section):
     """When the nightly rebuild of a corpus ticks, and whether it trains afterwards."""
 
     cron: str = "0 2 * * *"
@@ -49,7 +46,7 @@ class ScheduleConfig(_Section):
         return timezone
 
 
-class TrainingConfig(_Section):
+class TrainingConfig(Section):
     """The command that trains on a released corpus; None runs the reference trainer."""
 
     command: list[str] | None = None
@@ -58,7 +55,7 @@ class TrainingConfig(_Section):
     mask_boundary: bool = True
 
 
-class StatisticsConfig(_Section):
+class StatisticsConfig(Section):
     """Thresholds of the corpus_statistics checks; a breach blocks the release only where `blocking`."""
 
     min_documents: Annotated[int, Field(ge=0)] = 1
@@ -67,7 +64,7 @@ class StatisticsConfig(_Section):
     blocking: bool = False
 
 
-class CorpusConfig(_Section):
+class CorpusConfig(DocumentShape):
     """One corpus of corpora.yaml.
 
     Paths are absolute after loading. `input` is a folder, a glob or an fsspec URL.
@@ -78,7 +75,6 @@ class CorpusConfig(_Section):
     root: Path
     tokenizer: Annotated[str, Field(min_length=1)] = "byte"
     boundary_token: str | None = None
-    text_field: Annotated[str, Field(min_length=1)] = "text"
     window_size: Annotated[int, Field(ge=1)] = 1024
     chunk_size: Annotated[int, Field(ge=1)] | None = None
     compression: Compression = "none"
@@ -113,6 +109,7 @@ class CorpusConfig(_Section):
             "compression": self.compression,
             "max_document_tokens": self.max_document_tokens,
             "max_line_bytes": self.max_line_bytes,
+            **self.shape_options,
         }
         return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
 
@@ -206,10 +203,12 @@ def _problem(item: Any) -> str:
 
 
 def _keys_beside(loc: tuple[int | str, ...]) -> set[str]:
-    model: type[BaseModel] = CorpusConfig
+    model: Any = CorpusConfig
     for part in loc[:-1]:
-        model = model.model_fields[str(part)].annotation  # type: ignore[assignment]
-    return set(model.model_fields) - {"name"}
+        # In a mapping of names to sections the part is a name.
+        section = isinstance(model, type)
+        model = model.model_fields[str(part)].annotation if section else get_args(model)[1]
+    return {field.alias or name for name, field in model.model_fields.items()} - {"name"}
 
 
 def _absolute(location: str, base: Path) -> str:

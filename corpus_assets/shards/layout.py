@@ -75,22 +75,44 @@ def create_dataset(
 
 
 def _add_filter(properties: h5py.h5p.PropDCID, compression: str) -> None:
+    if compression == "blosc2":
+        import hdf5plugin
+
+        # It shuffles by itself, block by block, and so gains nothing from HDF5's shuffle before it.
+        blosc2 = hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)
+        properties.set_filter(blosc2.filter_id, h5py.h5z.FLAG_MANDATORY, blosc2.filter_options)
+        return
     properties.set_shuffle()
     if compression == "gzip":
         properties.set_deflate(4)
     elif compression == "lzf":
         properties.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL)
     elif compression == "zstd":
-        import hdf5plugin  # noqa: F401  (registers the filter)
+        import hdf5plugin
 
         properties.set_filter(_ZSTD_FILTER, h5py.h5z.FLAG_MANDATORY, (3,))
     else:
-        raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf or zstd")
+        raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf, zstd or blosc2")
 
 
 def is_filtered(dataset: h5py.Dataset) -> bool:
     """Whether chunks are stored in another form than that of their values."""
     return dataset.id.get_create_plist().get_nfilters() > 0
+
+
+def data_stretch(dataset: h5py.Dataset) -> tuple[int, int]:
+    """First byte and number of bytes of the stretch of the file that holds the chunks of `dataset`.
+
+    Of a dataset in one run, only what its elements fill.
+    """
+    if not dataset.shape[0]:
+        return 0, 0
+    if (offset := run_offset(dataset)) is not None:
+        return offset, dataset.shape[0] * dataset.dtype.itemsize
+    placed: list[tuple[int, int]] = []
+    dataset.id.chunk_iter(lambda chunk: placed.append((chunk.byte_offset, chunk.size)))
+    start = min(offset for offset, _ in placed)
+    return start, max(offset + size for offset, size in placed) - start
 
 
 def run_offset(dataset: h5py.Dataset) -> int | None:
