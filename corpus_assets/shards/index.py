@@ -184,7 +184,14 @@ def _parse(rows: list[Any], *, where: Path) -> tuple[ShardInfo, ...]:
         raise IndexMismatchError(f"{where}: shard {place}: {first['msg']}") from error
     for shard in shards:
         path = PurePosixPath(shard.path)
-        counts = (shard.token_count, shard.document_count, shard.file_bytes, *shard.extents.values())
+        counts = (
+            shard.token_count,
+            shard.document_count,
+            shard.file_bytes,
+            shard.data_offset,
+            shard.data_bytes,
+            *shard.extents.values(),
+        )
         if path.is_absolute() or ".." in path.parts or "\\" in shard.path or "\0" in shard.path:
             raise IndexMismatchError(
                 f"{where}: shard {shard.key}: path {shard.path!r} leads out of the corpus"

@@ -92,6 +92,8 @@ class ShardInfo:
         path: the HDF5 file, relative to the corpus root, with forward slashes.
         build: identity of what went in (input, tokenizer, options, format version).
         sha256: digest of the little-endian bytes of the token_count tokens.
+        data_offset, data_bytes: where the chunks of the tokens lie in the file, in one stretch.
+        data_sha256: digest of that stretch; equal to sha256 where the tokens are stored as they are.
         frame_sha256: digest of every other byte of the file.
         extents: byte offset of each uncompressed dataset that lies in one run, by name.
         fields: dtype of each per-token field, by name.
@@ -111,6 +113,9 @@ class ShardInfo:
     token_count: int
     document_count: int
     sha256: str
+    data_offset: int
+    data_bytes: int
+    data_sha256: str
     frame_sha256: str
     window_size: int
     chunk_size: int

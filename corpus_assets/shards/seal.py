@@ -71,11 +71,12 @@ def seal_shard(
                 "complete": True,
             },
         )
+        data_offset, data_bytes = layout.data_stretch(tokens)
         offsets = {name: layout.run_offset(item) for name, item in layout.datasets(file).items()}
     extents = {name: offset for name, offset in offsets.items() if offset is not None}
     if compression == "none" and token_count and layout.TOKENS not in extents:
         raise ShardError(f"{path}: HDF5 did not lay the tokens out in one run; use larger chunks")
-    run_bytes = token_count * dtype.itemsize if layout.TOKENS in extents else 0
+    mapped = layout.TOKENS in extents
     return ShardInfo(
         key=origin.key,
         input_name=origin.input_name,
@@ -88,7 +89,10 @@ def seal_shard(
         token_count=token_count,
         document_count=document_count,
         sha256=sha256,
-        frame_sha256=frame_digest(path, extents.get(layout.TOKENS, 0), run_bytes),
+        data_offset=data_offset,
+        data_bytes=data_bytes,
+        data_sha256=sha256 if mapped else stretch_digest(path, data_offset, data_bytes),
+        frame_sha256=frame_digest(path, data_offset, data_bytes),
         window_size=window_size,
         chunk_size=chunk,
         compression=compression,
@@ -106,13 +110,22 @@ def _write_attributes(file: h5py.File, attributes: dict[str, object]) -> None:
         file.attrs[name] = value
 
 
-def frame_digest(path: Path, run_offset: int, run_bytes: int) -> str:
-    """sha256 of a shard's bytes, the run of tokens aside: they have a digest of their own."""
+def frame_digest(path: Path, data_offset: int, data_bytes: int) -> str:
+    """sha256 of a shard's bytes, the stretch of token chunks aside: it has a digest of its own."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        _update(digest, file, run_offset)
-        file.seek(run_offset + run_bytes)
+        _update(digest, file, data_offset)
+        file.seek(data_offset + data_bytes)
         _update(digest, file, path.stat().st_size)
+    return digest.hexdigest()
+
+
+def stretch_digest(path: Path, offset: int, length: int) -> str:
+    """sha256 of the bytes [offset, offset + length) of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(offset)
+        _update(digest, file, length)
     return digest.hexdigest()
 
 

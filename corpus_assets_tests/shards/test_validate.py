@@ -14,13 +14,21 @@ from corpus_assets.shards.statistics import corpus_statistics
 from corpus_assets_tests.conftest import write_jsonl
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("sound")
+def sound_corpus(folder: Path, compression: str) -> Path:
     for name in ("a", "b", "c"):
         write_jsonl(folder / "input" / f"{name}.jsonl", [f"{name} {number}" * 5 for number in range(50)])
-    write_corpus(folder / "input", folder / "corpus", workers=1, chunk_size=256)
+    write_corpus(folder / "input", folder / "corpus", workers=1, chunk_size=256, compression=compression)
     return folder / "corpus"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Path:
+    return sound_corpus(tmp_path_factory.mktemp("sound"), "none")
+
+
+@pytest.fixture(scope="module")
+def sound_compressed(tmp_path_factory) -> Path:
+    return sound_corpus(tmp_path_factory.mktemp("compressed"), "zstd")
 
 
 @pytest.fixture
@@ -35,8 +43,9 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_a_sound_corpus_has_no_findings(sound, quick):
-    report = validate_corpus(sound, quick=quick)
+@pytest.mark.parametrize("fixture", ["sound", "sound_compressed"])
+def test_a_sound_corpus_has_no_findings(request, fixture, quick):
+    report = validate_corpus(request.getfixturevalue(fixture), quick=quick)
     assert report.ok
     assert report.shard_count == 3
 
@@ -50,14 +59,18 @@ def test_a_flipped_byte_names_exactly_its_shard_and_token_range(corpus):
     assert validate_corpus(corpus, quick=True).ok
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("fixture", ["sound", "sound_compressed"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_flipped_bit_of_a_shard_is_found(sound, tmp_path_factory, data):
+def test_any_flipped_bit_of_a_shard_is_found(request, tmp_path_factory, fixture, data):
     root = tmp_path_factory.mktemp("flipped")
-    corpus = Path(shutil.copytree(sound, root / "corpus"))
+    corpus = Path(shutil.copytree(request.getfixturevalue(fixture), root / "corpus"))
     info = load_index(corpus).shards[0]
-    flip(corpus / info.path, data.draw(st.integers(0, info.file_bytes - 1)), data.draw(st.integers(0, 7)))
+    offset = data.draw(st.integers(0, info.file_bytes - 1))
+    flip(corpus / info.path, offset, data.draw(st.integers(0, 7)))
     assert validate_corpus(corpus).failed_shards == ["a.jsonl"]
+    in_tokens = 0 <= offset - info.data_offset < info.data_bytes
+    assert validate_corpus(corpus, quick=True).ok == in_tokens
     shutil.rmtree(root)
 
 
