@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from corpus_assets.loading.order import SampleOrder
+from corpus_assets.loading.recycling import RecycledMemory
 from corpus_assets.loading.store import MmapTokenStore
 
 Batch = tuple[np.ndarray, np.ndarray]
 
 _PLANNED_SAMPLES = 4096
 _BLOCK_BYTES = 256 * 1024
+_SPARE_BATCHES = 2
 
 
 class BatchBuilder:
@@ -41,7 +43,7 @@ class BatchBuilder:
         self._order = order
         self._rank = rank
         self._batch_size = batch_size
-        self._dtype = dtype
+        self._memory = RecycledMemory((2, batch_size, order.window_size), dtype, spare=_SPARE_BATCHES)
         self._ignore_index = ignore_index
 
     def starts(self, first: int, stride: int) -> Iterator[np.ndarray]:
@@ -56,8 +58,8 @@ class BatchBuilder:
             first += steps_at_once * stride
 
     def new(self) -> Batch:
-        """Uninitialised arrays for one batch. One allocation: two cost four times the page faults."""
-        both = np.empty((2, self._batch_size, self._order.window_size), self._dtype)
+        """Uninitialised arrays for one batch."""
+        both = self._memory.new()
         return both[0], both[1]
 
     def fill(self, batch: Batch, starts: np.ndarray) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from corpus_assets.errors import IndexMismatchError, ShardError
 from corpus_assets.loading.extents import TokenFile
+from corpus_assets.loading.hdf5 import open_shard
 
 DEFLATE, SHUFFLE, ZSTD = 1, 2, 32015
 
@@ -89,18 +90,16 @@ class ChunkedShard:
         return np.frombuffer(data, self._dtype)
 
     def _read_through_hdf5(self, start: int, count: int) -> np.ndarray:
-        import h5py
+        import hdf5plugin  # noqa: F401  (registers blosc2)
 
-        with h5py.File(self.file.path, "r", locking=False) as file:
+        with open_shard(self.file.path) as file:
             return file["tokens"][start : start + count]
 
 
 def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
-    import h5py
-
     os.close(file.open())
     try:
-        with h5py.File(file.path, "r", locking=False) as opened:
+        with open_shard(file.path) as opened:
             tokens = opened["tokens"]
             found = (tokens.dtype, tokens.chunks)
             length = tokens.shape[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corpus_assets.errors import ShardError
+from corpus_assets.loading.hdf5 import open_shard
 from corpus_assets.shards.records import ShardIndex, ShardInfo
 
 if TYPE_CHECKING:
@@ -54,12 +55,10 @@ def locate_document(index: ShardIndex, position: int) -> DocumentLocation:
 
 
 def _locate(index: ShardIndex, shard: ShardInfo, position: int, first_document: int) -> DocumentLocation:
-    import h5py
-
     path = os.path.join(index.root, shard.path)
     local = position - shard.global_start
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with open_shard(path) as file:
             ends, rows = file["document_ends"], file["document_rows"]
             number = bisect.bisect_right(_Lazy(ends), local)
             stop = int(ends[number])

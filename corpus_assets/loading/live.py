@@ -41,7 +41,8 @@ class LiveTokenReader:
 
         self.path = Path(path)
         try:
-            self._file = h5py.File(self.path, "r", swmr=True)
+            # Without a lock: a reader must never keep the writer from finishing.
+            self._file = h5py.File(self.path, "r", swmr=True, locking=False)
             self._tokens: h5py.Dataset = self._file["tokens"]
             self._chunk = int(self._tokens.chunks[0])
         except (OSError, KeyError, TypeError, AttributeError) as error:

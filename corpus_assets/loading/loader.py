@@ -241,6 +241,7 @@ def _batches(
         batch = builder.new() if buffers is None else buffers[number % len(buffers)]
         builder.fill(batch, starts)
         yield batch
+        del batch  # whose memory may serve the next one
 
 
 def _check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from corpus_assets.loading.extents import TokenFile
+from corpus_assets.loading.lookup import ShardLookup
 
 Access = Literal["random", "sequential", "normal"]
 
@@ -100,6 +101,11 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
+def _memory_of(tokens: np.ndarray) -> memoryview:
+    """One dimension of items without a byte order: memoryviews copy no others."""
+    return memoryview(tokens.reshape(-1).view(f"u{tokens.itemsize}"))  # type: ignore[arg-type]
+
+
 class FlatReader:
     """Reads windows of a corpus whose shards are all uncompressed, a batch in a fixed number of NumPy calls.
 
@@ -131,9 +137,14 @@ class FlatReader:
                 self._range.map_file(place, size, descriptor, file.offset - head)
             finally:
                 os.close(descriptor)
+        self._bounds_after = self._bounds[1:]
+        self._lookup = ShardLookup(self._bounds)
         self._bases = np.array(heads, np.int64) // dtype.itemsize
         self._shifts = self._bases - self._bounds[:-1]
         self._flat: np.ndarray = np.asarray(self._range).view(dtype)
+        self._memory = _memory_of(self._flat)
+        self._ends: list[int] = self._bounds_after.tolist()
+        self._base_list: list[int] = self._bases.tolist()
         self._rows: dict[int, np.ndarray] = {}
 
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -156,21 +167,32 @@ class FlatReader:
         if length * self._dtype.itemsize > _LARGE_WINDOW_BYTES:
             return np.stack([self.read(start, start + length) for start in starts.tolist()])
         windows = self._windows(length)
-        shards = np.searchsorted(self._bounds, starts, side="right") - 1
-        tokens = self._take(windows, starts + self._shifts[shards], length)
-        ends = starts + length
-        crossing = np.flatnonzero(ends > self._bounds[shards + 1])
-        shards = shards[crossing]
-        # A window that runs into the next shard has bytes of the gap there. Its row is read once more, shifted
-        # so that the next shard's first token falls on its place; again while it reaches further shards.
-        while crossing.size:
-            shards = shards + 1
-            taken = self._bounds[shards] - starts[crossing]
-            more = self._take(windows, self._bases[shards] - taken, length)
-            tokens[crossing] = np.where(np.arange(length) < taken[:, None], tokens[crossing], more)
-            further = ends[crossing] > self._bounds[shards + 1]
-            crossing, shards = crossing[further], shards[further]
+        shards = self._lookup.find(starts)
+        tokens = windows[starts + self._shifts[shards]].view(self._dtype).reshape(len(starts), length)
+        crossing = (starts > self._bounds_after.take(shards) - length).nonzero()[0]
+        if crossing.size:
+            places = crossing.tolist(), starts.take(crossing).tolist(), shards.take(crossing).tolist()
+            self._complete(tokens, *places)
         return tokens
+
+    def _complete(self, tokens: np.ndarray, rows: list[int], starts: list[int], shards: list[int]) -> None:
+        """Read the rest of the windows that run into further shards and hold bytes of the gap there.
+
+        In plain Python, on memoryviews: 0.6 µs a window. Slices of arrays take twice as long, a second gather merged
+        with the first four times.
+        """
+        length = tokens.shape[1]
+        source, target = self._memory, _memory_of(tokens)
+        ends, bases = self._ends, self._base_list
+        for row, start, shard in zip(rows, starts, shards, strict=True):
+            end = ends[shard]
+            place, base = row * length + end - start, bases[shard + 1]
+            while start + length > ends[shard + 1]:
+                shard += 1  # noqa: PLW2901
+                size = ends[shard] - end
+                target[place : place + size] = source[base : base + size]
+                end, place, base = ends[shard], place + size, bases[shard + 1]
+            target[place : (row + 1) * length] = source[base : base + start + length - end]
 
     def _windows(self, length: int) -> np.ndarray:
         """A view with one item of `length` tokens for every position of the mapping.
@@ -189,9 +211,6 @@ class FlatReader:
             )
             self._rows = {length: windows}
         return windows
-
-    def _take(self, windows: np.ndarray, positions: np.ndarray, length: int) -> np.ndarray:
-        return windows[positions].view(self._dtype).reshape(len(positions), length)
 
     def advise(self, access: Access) -> None:
         """Choose the kernel's read-ahead: `sequential` widens it, `random` turns it off."""

@@ -16,7 +16,7 @@ from corpus_assets.shards.records import ShardIndex
 from corpus_assets_tests.loading.corpora import random_shards, tokens_of, write_corpus_of
 
 U16 = np.dtype("<u2")
-CODECS = ["gzip", "lzf", "zstd"]
+CODECS = ["gzip", "lzf", "zstd", "blosc2"]
 
 
 def _chunked(index):
@@ -51,7 +51,7 @@ class CountingShard(ChunkedShard):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("cache_chunks", "second_pass"), [(0, 10), (4, 10), (10, 0)])
+@pytest.mark.parametrize(("cache_chunks", "second_pass"), [(0, (10, 10)), (4, (6, 10)), (10, (0, 0))])
 def test_a_chunk_is_decoded_once_per_request_and_kept_within_bounds(
     tmp_path, threads, cache_chunks, second_pass
 ):
@@ -65,7 +65,20 @@ def test_a_chunk_is_decoded_once_per_request_and_kept_within_bounds(
     assert decoded.cached_bytes == cache_chunks * 32
     shard.decoded.clear()
     assert np.array_equal(np.concatenate(list(decoded.each(places))), tokens_of(shards))
-    assert len(shard.decoded) == second_pass
+    least, most = second_pass
+    assert least <= len(shard.decoded) <= most
+
+
+@pytest.mark.parametrize("locking", [None, False, True])
+def test_a_shard_that_the_caller_has_open_can_be_read(tmp_path, locking):
+    shards = random_shards([100])
+    index = write_corpus_of(tmp_path, shards, compression="gzip")
+    with (
+        h5py.File(tmp_path / index.shards[0].path, "r", locking=locking),
+        MmapTokenStore(index) as store,
+    ):
+        assert np.array_equal(store.get_slice(0, 100), tokens_of(shards))
+        assert store.document_at(99).row >= 10
 
 
 def test_the_least_recently_used_chunk_is_dropped(tmp_path):

@@ -68,8 +68,8 @@ def _read_what_is_new(reader):
 @pytest.mark.parametrize(("written", "visible"), [(0, 0), (64, 64), (128, 128)])
 def test_tokens_that_are_not_written_are_not_shown(tmp_path, written, visible):
     path = tmp_path / "a.growing.h5"
-    with layout.create_growing(path) as file:
-        tokens = layout.create_dataset(file, "tokens", np.dtype(np.uint16), length=0, chunk=64)
+    with layout.create_file(path, [128], chunk_count=4) as file:
+        tokens = layout.create_dataset(file, "tokens", np.dtype(np.uint16), chunk=64)
         tokens.resize((200,))
         tokens[:written] = np.arange(1, written + 1)
     with LiveTokenReader(path) as reader:
