@@ -19,7 +19,7 @@ __all__ = ["open_source"]
 def open_source(
     url: str,
     *,
-    text_field: str = "text",
+    text_field: str | None = "text",
     on_reject: OnReject | None = None,
     max_line_bytes: int = 64 * 1024 * 1024,
     batch_bytes: int = 4 * 1024 * 1024,

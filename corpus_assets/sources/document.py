@@ -21,7 +21,8 @@ class Document:
 class DocumentBatch:
     """Consecutive documents of one input shard, in row order; rows[i] belongs to texts[i].
 
-    `records` holds the parsed rows where the source was opened with `keep_records=True`.
+    `records` holds the parsed rows where the source was opened with `keep_records=True`. Where it was opened
+    with `text_field=None` there are records only, and `texts` is empty.
     """
 
     rows: list[int]

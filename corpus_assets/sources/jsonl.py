@@ -14,7 +14,7 @@ from corpus_assets.sources.head import checked_head
 from corpus_assets.sources.lines import OverlongLine, line_blocks
 from corpus_assets.sources.raw import RawReader
 from corpus_assets.sources.row_source import MAX_BATCH_DOCUMENTS, RowSource
-from corpus_assets.sources.rows import LINE_TOO_LONG, RowError, parse_row, text_of
+from corpus_assets.sources.rows import LINE_TOO_LONG, RowError, parse_row, record_of, text_of
 
 
 class JSONLSource(RowSource):
@@ -61,8 +61,10 @@ class JSONLSource(RowSource):
         return sum(map(len, lines))
 
     def _fast_texts(self, lines: list[bytes]) -> tuple[list[dict[str, Any]] | None, list[str]]:
-        """Records and texts where every line is a document; any exception says that one is not."""
+        """Records and texts, as far as they are wanted, where every line is a document; any exception says that one is not."""
         loads, field = orjson.loads, self._text_field
+        if field is None:
+            return [record_of(loads(line)) for line in lines], []
         records = None
         if self._keep_records:
             records = [loads(line) for line in lines]
@@ -81,13 +83,13 @@ class JSONLSource(RowSource):
                 self.counts.blank += 1
                 continue
             try:
-                record = parse_row(line)
-                text = text_of(record, self._text_field)
+                record = record_of(parse_row(line))
+                texts = [] if self._text_field is None else [text_of(record, self._text_field)]
             except RowError as error:
                 self._reject(row, error, line)
                 continue
             self.counts.documents += 1
             batch.rows.append(row)
-            batch.texts.append(text)
+            batch.texts.extend(texts)
             if batch.records is not None:
                 batch.records.append(record)

@@ -30,7 +30,7 @@ class ParquetSource(RowSource):
     """Documents of one Parquet file in row order, read once, in batches; no row group is held whole.
 
     A row without a string at `text_field` is counted by the reasons of JSON Lines; a row is never blank.
-    Only the column of the text is decoded unless records are kept. The digest covers all raw bytes.
+    Only the column of the text is decoded unless records are kept, in which an absent value is None. The digest covers all raw bytes.
     """
 
     def _batches(self, reader: RawReader) -> Iterator[DocumentBatch]:
@@ -86,17 +86,19 @@ class ParquetSource(RowSource):
     def _read_rows(self, rows: pa.RecordBatch, batch: DocumentBatch) -> None:
         first = self.counts.rows
         self.counts.rows += rows.num_rows
-        texts = _texts(rows, self._text_field, self._max_line_bytes)
+        field, limit = self._text_field, self._max_line_bytes
+        texts = _too_long(rows, limit) if field is None else _texts(rows, field, limit)
         records = _records(rows) if batch.records is not None else None
         for index, text in enumerate(texts):
             record = records[index] if records is not None else None
             error = next((found for found in (text, record) if isinstance(found, RowError)), None)
             if error is not None:
-                self._reject(first + index, error, _raw(rows, index, self._text_field))
+                self._reject(first + index, error, _raw(rows, index, field))
                 continue
             self.counts.documents += 1
             batch.rows.append(first + index)
-            batch.texts.append(text)
+            if field is not None:
+                batch.texts.append(text)
             if batch.records is not None and record is not None:
                 batch.records.append(record)
 
@@ -141,6 +143,17 @@ def _texts(rows: pa.RecordBatch, field: str, max_bytes: int) -> list[Any]:
     for index in missing:
         texts[index] = RowError(MISSING_TEXT, f"no field {field}; an object on the way is null")
     return texts
+
+
+def _too_long(rows: pa.RecordBatch, max_bytes: int) -> list[RowError | None]:
+    """For each row the RowError that says that it is too long, else None."""
+    if rows.nbytes <= max_bytes:
+        return [None] * rows.num_rows
+    sizes = [rows.slice(index, 1).nbytes for index in range(rows.num_rows)]
+    return [
+        RowError(LINE_TOO_LONG, f"{size} bytes, expected at most {max_bytes}") if size > max_bytes else None
+        for size in sizes
+    ]
 
 
 def _column(rows: pa.RecordBatch, field: str) -> tuple[Any, list[int]]:
@@ -194,10 +207,10 @@ def _record(rows: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
         return RowError(BAD_UTF8, f"byte {error.start} of another field: {error.reason}")
 
 
-def _raw(rows: pa.RecordBatch, index: int, field: str) -> bytes:
+def _raw(rows: pa.RecordBatch, index: int, field: str | None) -> bytes:
     """What was decoded of a rejected row, as JSON; the bytes of its text where that is no UTF-8 or long."""
     record = _record(rows, index)
     if isinstance(record, RowError):
-        column, _ = _column(rows, field)
+        column, _ = (None, []) if field is None else _column(rows, field)
         return b"" if column is None else bytes(column[index].as_buffer() or b"")
     return orjson.dumps(record, default=repr, option=orjson.OPT_NON_STR_KEYS)

@@ -21,7 +21,8 @@ class RowSource(ABC):
 
     Args:
         url: path or fsspec URL.
-        text_field: key of the text; `a.b` reaches into nested objects, unless a key is called `a.b`.
+        text_field: key of the text; `a.b` reaches into nested objects, unless a key is called `a.b`. None
+            makes a document of every object, whatever is in it, and gives records without texts.
         on_reject: called with each rejected row, in row order.
         max_line_bytes: a longer row is a reject.
         batch_bytes: batches hold about this many bytes.
@@ -32,13 +33,13 @@ class RowSource(ABC):
         self,
         url: str,
         *,
-        text_field: str = "text",
+        text_field: str | None = "text",
         on_reject: OnReject | None = None,
         max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         keep_records: bool = False,
     ) -> None:
-        if not text_field or max_line_bytes < 1 or batch_bytes < 1:
+        if text_field == "" or max_line_bytes < 1 or batch_bytes < 1:
             raise ValueError("expected a text_field, and max_line_bytes and batch_bytes of at least 1")
         self.url = str(url)
         self.counts = SourceCounts()
@@ -46,7 +47,7 @@ class RowSource(ABC):
         self._on_reject = on_reject
         self._max_line_bytes = max_line_bytes
         self._batch_bytes = batch_bytes
-        self._keep_records = keep_records
+        self._keep_records = keep_records or text_field is None
         self._reader: RawReader | None = None
 
     @property
@@ -65,7 +66,7 @@ class RowSource(ABC):
         """Documents one by one."""
         for batch in self.batches():
             records = batch.records or itertools.repeat(None)
-            yield from map(Document, batch.rows, batch.texts, records)
+            yield from map(Document, batch.rows, batch.texts or itertools.repeat(""), records)
 
     def batches(self) -> Iterator[DocumentBatch]:
         """Documents in batches of about `batch_bytes`, none of them empty.

@@ -1,4 +1,4 @@
-"""From one JSON line to the text in it, or to the reason why there is none."""
+"""From one JSON line to the record or the text in it, or to the reason why there is none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MISSING = object()
 
 
 class RowError(Exception):
-    """One row is not a document; internal to the sources."""
+    """One row is not a document: one of a few reasons, and what was found. Caught before it leaves a build."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -59,28 +59,47 @@ def parse_row(line: bytes) -> Any:
             raise RowError(BAD_JSON, str(strict)) from None
 
 
-def text_of(value: Any, field: str) -> str:
-    """The text of a parsed row at `field`.
+def record_of(value: Any) -> dict[str, Any]:
+    """The parsed row as a record.
+
+    Raises:
+        RowError: it is no object.
+    """
+    if not isinstance(value, dict):
+        raise RowError(NOT_AN_OBJECT, f"found {kind_of(value)}")
+    return value
+
+
+def value_at(record: dict[str, Any], field: str, *, missing: str = MISSING_TEXT) -> Any:
+    """What stands in `record` at `field`.
 
     A key that equals `field` wins; otherwise `a.b` is key `b` of the object at key `a`.
 
     Raises:
+        RowError: nothing does; with the reason `missing`.
+    """
+    value = record.get(field, _MISSING)
+    if value is _MISSING and "." in field:
+        value = record
+        for part in field.split("."):
+            value = value.get(part, _MISSING) if isinstance(value, dict) else _MISSING
+    if value is _MISSING:
+        found = ", ".join(json.dumps(key)[:40] for key in list(record)[:8])
+        raise RowError(missing, f"no field {field}; found {found or 'no field'}")
+    return value
+
+
+def text_of(value: Any, field: str) -> str:
+    """The text of a parsed row at `field`.
+
+    Raises:
         RowError: with one of the fixed reasons.
     """
-    if not isinstance(value, dict):
-        raise RowError(NOT_AN_OBJECT, f"found {_kind(value)}")
-    text = value.get(field, _MISSING)
-    if text is _MISSING and "." in field:
-        text = value
-        for part in field.split("."):
-            text = text.get(part, _MISSING) if isinstance(text, dict) else _MISSING
-    if text is _MISSING:
-        found = ", ".join(json.dumps(key)[:40] for key in list(value)[:8])
-        raise RowError(MISSING_TEXT, f"no field {field}; found {found or 'no field'}")
+    text = value_at(record_of(value), field)
     if text is None:
         raise RowError(NULL_TEXT, f"{field} is null")
     if not isinstance(text, str):
-        raise RowError(TEXT_NOT_A_STRING, f"{field} is {_kind(text)}")
+        raise RowError(TEXT_NOT_A_STRING, f"{field} is {kind_of(text)}")
     if not text.isascii():
         try:
             text.encode("utf-8")
@@ -89,7 +108,8 @@ def text_of(value: Any, field: str) -> str:
     return text
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """What JSON calls a value."""
     names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number"}
     names |= {str: "a string", list: "an array", dict: "an object"}
     return names.get(type(value), type(value).__name__)
