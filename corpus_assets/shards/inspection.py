@@ -59,7 +59,7 @@ class ShardInspector:
             elif frame_digest(self._path, info.data_offset, info.data_bytes) != info.frame_sha256:
                 yield self._finding("frame_digest", "bytes outside the tokens changed (index, attributes)")
             else:
-                with h5py.File(self._path, "r") as file:
+                with layout.open_file(self._path) as file:
                     yield from self._attributes(file)
                     yield from self._shapes(file)
         except OSError as error:
@@ -83,7 +83,7 @@ class ShardInspector:
                         "digest", f"sha256 of the chunks is {found}, expected {info.data_sha256}"
                     )
                     return
-            with h5py.File(self._path, "r") as file:
+            with layout.open_file(self._path) as file:
                 yield from self._tokens(file)
         except (OSError, KeyError, ValueError, RuntimeError, TypeError) as error:
             yield self._finding("format", f"cannot be read to its end: {error}")
@@ -241,7 +241,7 @@ def describe_shard(path: Path) -> dict[str, Any]:
         ShardError: the file is not a token shard.
     """
     try:
-        with h5py.File(path, "r") as file:
+        with layout.open_file(path) as file:
             attributes = {name: _plain(value) for name, value in sorted(file.attrs.items())}
             datasets: dict[str, Any] = {}
             file.visititems(lambda name, item: _describe(name, item, datasets))

@@ -58,6 +58,13 @@ def reopen_file(path: Path) -> h5py.File:
     return h5py.File(path, "r+", libver=_LIBVER)
 
 
+def open_file(path: Path) -> h5py.File:
+    """A sealed shard for reading, whatever its compression."""
+    import hdf5plugin  # noqa: F401  (registers the filters)
+
+    return h5py.File(path, "r")
+
+
 def create_dataset(
     file: h5py.File, name: str, dtype: np.dtype, *, chunk: int, compression: str = "none"
 ) -> h5py.Dataset:
@@ -156,7 +163,7 @@ def datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
 
 def repack(path: Path, target: Path, compression: str) -> None:
     """Write the datasets of `path` into the new file `target`, each in one run now that all is known."""
-    with h5py.File(path, "r") as source:
+    with open_file(path) as source:
         present = datasets(source)
         chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in present.values()]
         chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in present.values())
