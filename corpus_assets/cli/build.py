@@ -9,6 +9,7 @@ import click
 from corpus_assets.cli.help import CommandWithExamples
 
 if TYPE_CHECKING:
+    from corpus_assets.cli.graph import GraphBuild
     from corpus_assets.config import CorpusConfig
     from corpus_assets.defs.launch import BuildReport
 
@@ -78,7 +79,7 @@ def command(
     changes = {"compression": compression, "max_document_tokens": max_document_tokens}
     changes = {key: value for key, value in changes.items() if value is not None}
 
-    from corpus_assets.cli.console import note
+    from corpus_assets.cli.console import counted, note
     from corpus_assets.cli.graph import build_through_graph, open_instance
     from corpus_assets.errors import CorpusError
 
@@ -87,7 +88,7 @@ def command(
         for config in selected:
             changed = warn_of_changes(project.config_file.name, config, changes)
             try:
-                report = build_through_graph(
+                build = build_through_graph(
                     instance,
                     changed,
                     keys=list(shards) or None,
@@ -98,12 +99,12 @@ def command(
             except CorpusError as error:
                 problems.append(f"{config.name}: {error}")
                 continue
-            show_report(config, report)
-            left = _left_by_choice(changed, report) if shards or failed else 0
+            show_build(config, build)
+            left = _left_by_choice(changed, build.report) if shards or failed else 0
             if left:
-                note(f"{config.name}: not released: {left} other input shards are not up to date")
+                note(f"{config.name}: not released: {counted(left, 'other input shard')} not up to date")
             else:
-                problems += objections(config, report)
+                problems += objections(config, build.report)
     if problems:
         raise CorpusError("\n".join(problems))
 
@@ -136,18 +137,20 @@ def warn_of_changes(where: str, config: CorpusConfig, changes: dict[str, Any]) -
     return config.model_copy(update=differing)
 
 
-def show_report(config: CorpusConfig, report: BuildReport) -> None:
+def show_build(config: CorpusConfig, build: GraphBuild) -> None:
     """A table of what was built, and whether it is released."""
     from corpus_assets.cli.console import say, say_table
     from corpus_assets.cli.progress import duration
 
-    index, built = report.index, len(report.planned) - len(report.failed)
+    report, index, rate = build.report, build.report.index, build.megabytes_per_second
+    built = len(report.planned) - len(report.failed)
     passed = sum(item.passed for item in report.evidence)
     say_table(
         (
             "corpus",
             "built",
             "failed",
+            "MB/s",
             "shards",
             "documents",
             "tokens",
@@ -160,6 +163,7 @@ def show_report(config: CorpusConfig, report: BuildReport) -> None:
                 config.name,
                 built,
                 len(report.failed),
+                "" if rate is None else rate,
                 len(index.shards) if index else 0,
                 index.document_count if index else 0,
                 index.token_count if index else 0,
@@ -179,10 +183,14 @@ def show_report(config: CorpusConfig, report: BuildReport) -> None:
 
 def objections(config: CorpusConfig, report: BuildReport) -> list[str]:
     """What keeps the build from being a success, in the words of a message."""
+    from corpus_assets.cli.console import counted
+
     lines = []
     if report.failed:
         named = sorted(report.failed.items())[:_NAMED]
-        lines.append(f"{config.name}: {len(report.failed)} of {len(report.planned)} input shards failed:")
+        lines.append(
+            f"{config.name}: {len(report.failed)} of {counted(len(report.planned), 'input shard')} failed:"
+        )
         lines += [f"  {key}: {reason}" for key, reason in named]
         if len(report.failed) > _NAMED:
             lines.append(
@@ -190,7 +198,7 @@ def objections(config: CorpusConfig, report: BuildReport) -> list[str]:
             )
         lines.append(f"  once they are mended: corpus build {config.name} --failed")
     elif report.refusal:
-        lines.append(f"{config.name}: {report.refusal}")
+        lines.append(f"{config.name}: {report.refusal.removeprefix(f'{config.name}: ')}")
     return lines
 
 

@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 shard`, `2 shards`, `31,526,997 tokens`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def say(text: str = "") -> None:
     """One line of a result, on stdout."""
     click.echo(printable(text))
@@ -49,6 +54,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title
         numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
+        assert len(row) == len(columns), "a cell for every column"
         table.add_row(*(_cell(value) for value in row))
     console().print(table)
 

@@ -10,6 +10,7 @@ import click
 from corpus_assets.cli.help import CommandWithExamples
 
 if TYPE_CHECKING:
+    from corpus_assets.cli.graph import GraphBuild
     from corpus_assets.cli.project import Project
     from corpus_assets.config import CorpusConfig
     from corpus_assets.defs.launch import BuildReport
@@ -47,12 +48,12 @@ def command(config_file: str | None, *, workers: int | None) -> None:
     config = _demo_corpus(project)
     _export(config)
     with open_instance(project) as instance:
-        report = build_through_graph(instance, config, workers=workers)
-    if problems := objections(config, report):
+        build = build_through_graph(instance, config, workers=workers)
+    if problems := objections(config, build.report):
         raise CorpusError("\n".join(problems))
-    _show_corpus(report)
+    _show_corpus(build)
     _show_batches(config)
-    _say_where_next(config, report)
+    _say_where_next(config, build.report)
 
 
 def _demo_corpus(project: Project) -> CorpusConfig:
@@ -99,23 +100,23 @@ def _export(config: CorpusConfig) -> DemoExport:
     return export
 
 
-def _show_corpus(report: BuildReport) -> None:
+def _show_corpus(build: GraphBuild) -> None:
     from corpus_assets.cli.console import say_table
 
-    index = report.index
+    report, index = build.report, build.report.index
     assert index is not None, "a build without objections has an index"
     input_bytes = sum(shard.input_bytes for shard in index.shards)
     passed = sum(item.passed for item in report.evidence)
-    rate = f"{input_bytes / 1e6 / report.seconds:,.1f}" if report.planned else "nothing to build"
+    rate = build.megabytes_per_second
     say_table(
-        ("shards", "documents", "tokens", "input MB", "MB/s", "seconds", "checks passed", "released"),
+        ("shards", "documents", "tokens", "input MB", "build MB/s", "seconds", "checks passed", "released"),
         [
             (
                 len(index.shards),
                 index.document_count,
                 index.token_count,
                 input_bytes / 1e6,
-                rate,
+                "nothing to build" if rate is None else rate,
                 report.seconds,
                 f"{passed} of {len(report.evidence)}",
                 report.released,
@@ -144,9 +145,13 @@ def _show_batches(config: CorpusConfig) -> None:
 
 
 def _say_where_next(config: CorpusConfig, report: BuildReport) -> None:
-    from corpus_assets.cli.console import say
+    from corpus_assets.cli.console import counted, say
 
-    runs = f"the {len(report.run_ids)} runs of this build" if report.run_ids else "the runs of earlier builds"
+    runs = (
+        f"the {counted(len(report.run_ids), 'run')} of this build"
+        if report.run_ids
+        else "the runs of earlier builds"
+    )
     say(
         f"The corpus is at {config.root}; `corpus ui` shows {runs}, `corpus validate {config.name}` checks it."
     )

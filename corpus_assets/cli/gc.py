@@ -30,7 +30,7 @@ def command(config_file: str | None, name: str | None, dry_run: bool, keep_relea
     NAME is a corpus of corpora.yaml; without it, all of them. The present generation is never touched.
 
     """
-    from corpus_assets.cli.console import say, say_table
+    from corpus_assets.cli.console import counted, say, say_table
     from corpus_assets.cli.progress import amount
     from corpus_assets.cli.project import Project
     from corpus_assets.shards.gc import find_garbage, remove_garbage
@@ -42,7 +42,7 @@ def command(config_file: str | None, name: str | None, dry_run: bool, keep_relea
             rows = [(item.path.relative_to(config.root), item.size, item.reason) for item in garbage]
             say_table(("file", "bytes", "why"), rows, title=config.name)
         if dry_run:
-            say(f"{config.name}: {len(garbage)} files, {size}, would be removed")
+            say(f"{config.name}: {counted(len(garbage), 'file')}, {size}, would be removed")
         else:
             remove_garbage(config.root, garbage)
-            say(f"{config.name}: {len(garbage)} files, {size}, removed")
+            say(f"{config.name}: {counted(len(garbage), 'file')}, {size}, removed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corpus_assets.cli.progress import ProgressDisplay, amount, duration
@@ -36,6 +37,21 @@ def open_instance(project: Project) -> Iterator[DagsterInstance]:
             yield instance
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphBuild:
+    """A build, and how far its partitions had got at the end; None where no partition was built."""
+
+    report: BuildReport
+    progress: RunProgress | None
+
+    @property
+    def megabytes_per_second(self) -> float | None:
+        """Input read per second while the partitions were being built."""
+        if self.progress is None or not self.progress.bytes_done:
+            return None
+        return self.progress.bytes_done / 1e6 / max(self.progress.seconds, 1e-9)
+
+
 def build_through_graph(
     instance: DagsterInstance,
     config: CorpusConfig,
@@ -44,13 +60,16 @@ def build_through_graph(
     failed_only: bool = False,
     force: bool = False,
     workers: int | None = None,
-) -> BuildReport:
+) -> GraphBuild:
     """`build_corpus` with its progress on stderr."""
     from corpus_assets.defs.launch import build_corpus
 
+    last: RunProgress | None = None
     with ProgressDisplay() as display:
 
         def on_progress(progress: RunProgress) -> None:
+            nonlocal last
+            last = progress
             display.show(
                 progress.bytes_done,
                 progress.bytes_total,
@@ -58,7 +77,7 @@ def build_through_graph(
                 line=f"{config.name}: {progress}",
             )
 
-        return build_corpus(
+        report = build_corpus(
             instance,
             config,
             keys=keys,
@@ -68,6 +87,7 @@ def build_through_graph(
             on_progress=on_progress,
             on_stage=lambda stage: display.stage(f"{config.name}: {stage}"),
         )
+    return GraphBuild(report=report, progress=last)
 
 
 def _words(progress: RunProgress) -> str:

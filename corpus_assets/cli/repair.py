@@ -35,7 +35,7 @@ def command(config_file: str | None, name: str, *, shards: tuple[str, ...], work
     A shard comes back only with the digests that the index records, so the generation and its release stay
     what they were. Where the input or an option has changed since, `corpus build` is what helps.
     """
-    from corpus_assets.cli.console import say
+    from corpus_assets.cli.console import counted, say
     from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.cli.project import Project
     from corpus_assets.errors import ShardError
@@ -50,5 +50,7 @@ def command(config_file: str | None, name: str, *, shards: tuple[str, ...], work
             say(f"{repair.key}: repaired, its digests are the recorded ones")
     failed = [repair.error for repair in repairs if repair.error is not None]
     if failed:
-        raise ShardError(f"{len(failed)} of {len(repairs)} shards not repaired:\n  " + "\n  ".join(failed))
-    say(f"{name}: {len(repairs)} shards repaired" if repairs else f"{name}: no shard is damaged")
+        raise ShardError(
+            f"{len(failed)} of {counted(len(repairs), 'shard')} not repaired:\n  " + "\n  ".join(failed)
+        )
+    say(f"{name}: {counted(len(repairs), 'shard')} repaired" if repairs else f"{name}: no shard is damaged")

@@ -187,11 +187,11 @@ def _pending(index: ShardIndex, shards: tuple[ShardState, ...] | None) -> str | 
     indexed, present = {shard.key for shard in index.shards}, {shard.key for shard in shards}
     unbuilt = sum(shard.state != "built" for shard in shards)
     parts = (
-        (len(present - indexed), "inputs are not in it"),
-        (len(indexed - present), "of its inputs are gone"),
-        (unbuilt, "shards are not up to date"),
+        (len(present - indexed), "not in it"),
+        (len(indexed - present), "in it but gone"),
+        (unbuilt, "not up to date"),
     )
-    return "; ".join(f"{count} {what}" for count, what in parts if count) or None
+    return ", ".join(f"{count:,} {what}" for count, what in parts if count) or None
 
 
 def _release_state(root: Path, index: ShardIndex | None) -> ReleaseState | None:

@@ -84,7 +84,9 @@ def _index(state: CorpusState) -> str:
         return "none"
     facts = f"{index.shard_count:,} shards, {index.document_count:,} documents, {index.token_count:,} tokens"
     generation = f"generation {index.fingerprint[:16]} of {index.written}"
-    return f"{facts}; {generation}; {'behind: ' + index.pending if index.pending else 'up to date'}"
+    return (
+        f"{facts}; {generation}; {'behind the inputs: ' + index.pending if index.pending else 'up to date'}"
+    )
 
 
 def _ledger(state: CorpusState) -> str:

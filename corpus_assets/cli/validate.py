@@ -99,6 +99,7 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
     import threading
     import time
 
+    from corpus_assets.cli.console import counted
     from corpus_assets.cli.progress import ProgressDisplay, amount
     from corpus_assets.errors import IndexMismatchError
     from corpus_assets.shards.index import load_index
@@ -112,7 +113,7 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
         total, count = 0, 0  # a finding, which the validation reports
     done, shards, lock, began = 0, 0, threading.Lock(), time.monotonic()
     with ProgressDisplay() as display:
-        display.stage(f"{'comparing' if quick else 'hashing'} {count} shards")
+        display.stage(f"{'comparing' if quick else 'hashing'} {counted(count, 'shard')}")
 
         def on_shard(info: ShardInfo) -> None:
             nonlocal done, shards
@@ -126,19 +127,17 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
 
 
 def _show(path: Path, report: ValidationReport, *, quick: bool) -> None:
-    from corpus_assets.cli.console import say
+    from corpus_assets.cli.console import counted, say
     from corpus_assets.cli.progress import amount
 
-    looked_at = f"{report.shard_count} shards"
+    looked_at = counted(report.shard_count, "shard")
     looked_at += (
         " (quick: no token was read)" if quick else f", {amount(report.token_bytes, 'B')} of tokens hashed"
     )
     if report.ok:
         say(f"{path}: sound: {looked_at}, generation {str(report.fingerprint)[:16]}")
         return
-    bad = len(report.failed_shards)
-    say(
-        f"{path}: {len(report.findings)} findings, {bad} of {report.shard_count} shards affected; {looked_at}"
-    )
+    found, bad = counted(len(report.findings), "finding"), len(report.failed_shards)
+    say(f"{path}: {found}, {bad} of {looked_at}")
     for finding in report.findings:
         say(f"  {finding.shard or 'index'}: {finding.check}: {finding.message}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,4 +76,25 @@ def built(shell: Shell) -> Shell:
     manifest = observe_inputs(config)
     assert all(outcome.info for outcome in ShardedTokenizationPipeline(config).run(manifest.files))
     write_index(config.root, manifest.keys)
+    return shell
+
+
+@pytest.fixture(scope="session")
+def fresh_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DAGSTER_HOME whose databases are made and empty, which takes Dagster a second."""
+    from corpus_assets.cli.graph import open_instance
+    from corpus_assets.cli.project import Project
+
+    folder = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DAGSTER_HOME", raising=False)
+        project = Project(config_file=folder / "corpora.yaml", folder=folder, corpora={})
+        with open_instance(project):
+            return project.dagster_home
+
+
+@pytest.fixture
+def builder(shell: Shell, fresh_home: Path) -> Shell:
+    """A shell in an empty project that has a Dagster home already."""
+    shutil.copytree(fresh_home, shell.folder / "data/dagster_home")
     return shell

@@ -38,7 +38,7 @@ def test_a_flipped_bit_is_exit_code_1_and_names_exactly_that_shard(built):
     assert damage_first_token_of(built.root, 1) == "b.jsonl"
     process = subprocess.run([CORPUS, "validate", "c"], capture_output=True, text=True, check=False)
     assert process.returncode == 1
-    assert "1 of 2 shards affected" in process.stdout
+    assert "1 finding, 1 of 2 shards, 20 B of tokens hashed" in process.stdout
     assert "b.jsonl: digest: " in process.stdout
     assert "damaged between tokens 0 and 5" in process.stdout
     assert "a.jsonl" not in process.stdout
