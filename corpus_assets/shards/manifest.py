@@ -129,7 +129,7 @@ def _recorded(root: Path) -> tuple[InputFile, ...]:
 
     try:
         return TypeAdapter(tuple[InputFile, ...]).validate_json((root / MANIFEST).read_bytes())
-    except (FileNotFoundError, ValidationError):
+    except (FileNotFoundError, NotADirectoryError, ValidationError):
         return ()
 
 

@@ -5,11 +5,14 @@ A published path holds either its old content or its new content, whatever kills
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from corpus_assets.errors import ConfigError
 
 SCRATCH = ".building"
 
@@ -40,9 +43,18 @@ def publish_bytes(path: Path, data: bytes, *, scratch: Path) -> None:
 
 
 def scratch_folder(root: Path) -> Path:
-    """The scratch folder of the corpus at `root`, made if it does not exist."""
+    """The scratch folder of the corpus at `root`, made if it does not exist.
+
+    Raises:
+        ConfigError: it cannot be made or written.
+    """
     folder = root / SCRATCH
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror}, expected a folder that can be written") from error
     return folder
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from corpus_assets.errors import DiskSpaceError
+from corpus_assets.shards.publish import scratch_folder
 
 if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
@@ -26,8 +27,7 @@ def required_bytes(config: CorpusConfig, files: Sequence[InputFile]) -> int:
 def require_space(config: CorpusConfig, files: Sequence[InputFile]) -> None:
     """Raise DiskSpaceError, saying what is needed and what is free, if a build would not fit."""
     needed = required_bytes(config, files)
-    config.root.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(config.root).free
+    free = shutil.disk_usage(scratch_folder(config.root)).free
     if needed > free:
         raise DiskSpaceError(
             f"{config.root}: {free / 1e9:.1f} GB free, expected about {needed / 1e9:.1f} GB "
