@@ -23,7 +23,7 @@ from corpus_assets.tokenizers.splitting import (
     differing_characters,
     translate_splitting,
 )
-from corpus_assets.tokenizers.vocabulary_tokenizer import VocabularyTokenizer
+from corpus_assets.tokenizers.vocabulary_tokenizer import VocabularyTokenizer, is_crash
 
 NormalForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
@@ -48,7 +48,8 @@ class CompiledTokenizer(VocabularyTokenizer):
 
     Splitting (splitting.py) and merging (ranks.py) are known to be the same before it is used. A text that
     could still differ goes to the reference by itself: one that holds an added token, a character on whose
-    class the libraries disagree, or something that no piece covers (its ids stand for fewer bytes).
+    class the libraries disagree, something that no piece covers (its ids stand for fewer bytes), or a run of
+    white space so long that tiktoken gives up.
 
     Raises:
         NotCompilable: the file is not provably the same in tiktoken.
@@ -101,7 +102,12 @@ class CompiledTokenizer(VocabularyTokenizer):
             seen = self._prefix + seen
         # encode() raises for a lone surrogate, which tiktoken would replace.
         size = len(seen) if plain else len(seen.encode("utf-8"))
-        ids = np.frombuffer(array("I", self._encoding.encode_ordinary(seen)), np.uint32)
+        try:
+            ids = np.frombuffer(array("I", self._encoding.encode_ordinary(seen)), np.uint32)
+        except BaseException as error:  # tiktoken panics where a million spaces overflow its engine's stack
+            if not is_crash(error):
+                raise
+            return self._reference.encode(text)
         if int(self._bytes_of[ids].sum()) != size:
             return self._reference.encode(text)
         return ids

@@ -200,7 +200,7 @@ class VocabularyTokenizer(ABC):
         try:
             encoded.extend(self._encode_many(texts))
         except BaseException as error:
-            if not _is_crash(error):
+            if not is_crash(error):
                 raise
         else:
             return {}
@@ -213,7 +213,7 @@ class VocabularyTokenizer(ABC):
                 try:
                     ids = self._encode_many([text])[0]
                 except BaseException as error:
-                    if not _is_crash(error):
+                    if not is_crash(error):
                         raise
                     failures[index] = TOKENIZER_FAILED
             encoded.append(ids)
@@ -250,6 +250,6 @@ def _shifted(failures: dict[int, str], by: int) -> dict[int, str]:
     return {index + by: reason for index, reason in failures.items()}
 
 
-def _is_crash(error: BaseException) -> bool:
+def is_crash(error: BaseException) -> bool:
     """Whether an encoder failed: an exception, or a Rust panic, which is no Exception."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

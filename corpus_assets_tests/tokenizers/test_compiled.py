@@ -136,6 +136,12 @@ def test_characters_of_a_later_unicode_version_are_normalised_by_the_reference(t
     assert load_tokenizer(spec).encode(text) == HuggingFaceTokenizer(spec).encode(text)
 
 
+def test_a_million_spaces_are_encoded_by_the_reference(spec):
+    text = "a" + " " * 1_100_000 + "b"  # overflow the stack of tiktoken's regular expressions
+    expected = HuggingFaceTokenizer(spec).encode(text)
+    assert load_tokenizer(spec).encode_batch(["x", text])[1] == expected
+
+
 def test_a_lone_surrogate_costs_one_document(pair):
     with pytest.raises(UnencodableDocumentError) as caught:
         pair[0].encode_documents(["a", "\udc00", "b"])
