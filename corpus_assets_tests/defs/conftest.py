@@ -1,14 +1,21 @@
 """A small corpus, a real persistent Dagster instance, and what tests ask of both."""
 
 import json
+import shutil
+import tempfile
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from corpus_assets.benchmarks import throughput
 from corpus_assets.config import CorpusConfig, parse_corpus
+from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.home import TEMPLATE, open_instance
+from corpus_assets.defs.launch import build_corpus
 
 # Dagster's own, raised deep inside it: it calls what it has deprecated, and marks what it uses as preview.
 _DAGSTER_WARNINGS = [
@@ -42,7 +49,7 @@ def toy_config(folder: Path, *, name: str = "toy", **options: object) -> CorpusC
     entry = {
         "input": f"{name}/input",
         "root": f"{name}/corpus",
-        "window_size": 32,
+        "window_size": 256,
         "workers": 1,
         "training": {"steps": 5, "batch_size": 2},
     }
@@ -50,19 +57,83 @@ def toy_config(folder: Path, *, name: str = "toy", **options: object) -> CorpusC
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> CorpusConfig:
-    """A corpus of four input shards, a.jsonl to d.jsonl."""
-    config = toy_config(tmp_path)
-    for letter in "abcd":
-        write_input(Path(config.input) / f"{letter}.jsonl")
-    return config
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """In memory where the system has such a folder: SQLite syncs every event, which a busy disk makes slow."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short round instead of several: what the rates are is the benchmark's own tests' matter."""
+    monkeypatch.setattr(throughput, "_ROUND_SECONDS", 0.0005)
+    monkeypatch.setattr(throughput, "DEFAULT_REPEATS", 1)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A corpus that was built and released, and the instance that remembers it."""
+
+    instance: dg.DagsterInstance
+    config: CorpusConfig
+
+    @property
+    def corpus(self) -> Corpus:
+        return Corpus(self.config)
+
+    def input(self, name: str) -> Path:
+        return Path(self.config.input) / name
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+def config(tmp_path: Path) -> CorpusConfig:
+    """A corpus of four input shards, a.jsonl to d.jsonl; nothing is built."""
+    return _toy_inputs(tmp_path)
+
+
+@pytest.fixture
+def instance(tmp_path: Path, _empty_home: Path) -> Iterator[dg.DagsterInstance]:
     """A persistent instance with the shipped settings."""
-    home = tmp_path / "dagster_home"
-    home.mkdir()
+    shutil.copytree(_empty_home, tmp_path / "dagster_home")
+    with open_instance(tmp_path / "dagster_home") as opened:
+        yield opened
+
+
+@pytest.fixture
+def built(tmp_path: Path, _built_project: Path) -> Iterator[Built]:
+    """The corpus of `config`, built and released; a copy of its own for each test."""
+    shutil.copytree(_built_project, tmp_path, dirs_exist_ok=True)
+    with open_instance(tmp_path / "dagster_home") as opened:
+        yield Built(opened, toy_config(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def _empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DAGSTER_HOME whose databases exist: making them takes longer than most tests."""
+    home = tmp_path_factory.mktemp("home")
     (home / "dagster.yaml").write_bytes(TEMPLATE.read_bytes())
     with open_instance(home) as opened:
-        yield opened
+        opened.get_runs(limit=1)
+        opened.get_dynamic_partitions("none")
+    return home
+
+
+@pytest.fixture(scope="session")
+def _built_project(tmp_path_factory: pytest.TempPathFactory, _empty_home: Path) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    shutil.copytree(_empty_home, folder / "dagster_home")
+    with warnings.catch_warnings(), open_instance(folder / "dagster_home") as opened:
+        warnings.simplefilter("ignore")
+        assert build_corpus(opened, _toy_inputs(folder)).ok
+    return folder
+
+
+def _toy_inputs(folder: Path) -> CorpusConfig:
+    config = toy_config(folder)
+    for letter in "abcd":
+        write_input(Path(config.input) / f"{letter}.jsonl")
+    return config

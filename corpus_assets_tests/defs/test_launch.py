@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from corpus_assets.defs.corpus import Corpus
@@ -43,8 +42,7 @@ def test_each_partition_has_its_own_metadata(instance, config):
     assert Path(by_key["b.jsonl"]["path"].value).is_file()
 
 
-def test_every_asset_is_materialised_with_metadata(instance, config):
-    build_corpus(instance, config)
+def test_every_asset_is_materialised_with_metadata(built):
     for asset in (
         "shard_index",
         "shard_digests",
@@ -52,13 +50,12 @@ def test_every_asset_is_materialised_with_metadata(instance, config):
         "loader_throughput",
         "training_release",
     ):
-        event = instance.get_latest_materialization_event(Corpus(config).key(asset))
+        event = built.instance.get_latest_materialization_event(built.corpus.key(asset))
         assert event.asset_materialization.metadata, asset
 
 
-def test_a_second_build_runs_nothing(instance, config):
-    build_corpus(instance, config)
-    again = build_corpus(instance, config)
+def test_a_second_build_runs_nothing(built):
+    again = build_corpus(built.instance, built.config)
     assert again.ok
     assert again.run_ids == ()
 
@@ -91,46 +88,43 @@ def test_failed_only_rebuilds_exactly_the_failed_ones(instance, config):
     assert report.ok
 
 
-def test_a_changed_input_is_rebuilt_alone_and_a_touched_one_not(instance, config):
-    build_corpus(instance, config)
-    write_input(Path(config.input) / "b.jsonl", word="other")
-    (Path(config.input) / "c.jsonl").touch()
-    report = build_corpus(instance, config)
+def test_a_changed_input_is_rebuilt_alone_and_a_touched_one_not(built):
+    write_input(built.input("b.jsonl"), word="other")
+    built.input("c.jsonl").touch()
+    report = build_corpus(built.instance, built.config)
     assert report.planned == {"b.jsonl": "the input changed"}
     assert report.ok
 
 
-def test_other_options_rebuild_all(instance, config):
-    build_corpus(instance, config)
-    report = build_corpus(instance, config.model_copy(update={"max_document_tokens": 10}))
+def test_other_options_rebuild_all(built):
+    report = build_corpus(built.instance, built.config.model_copy(update={"max_document_tokens": 10}))
     assert set(report.planned.values()) == {"the options changed"}
     assert len(report.planned) == 4
     assert report.ok
 
 
-def test_a_removed_input_leaves_partitions_and_index_but_its_file_stays(instance, config):
-    build_corpus(instance, config)
-    shard = next((config.root / "shards").glob("c.jsonl-*.h5"))
-    (Path(config.input) / "c.jsonl").unlink()
-    report = build_corpus(instance, config)
+def test_a_removed_input_leaves_partitions_and_index_but_its_file_stays(built):
+    shard = next((built.config.root / "shards").glob("c.jsonl-*.h5"))
+    built.input("c.jsonl").unlink()
+    report = build_corpus(built.instance, built.config)
     assert report.ok
     assert [shard.key for shard in report.index.shards] == ["a.jsonl", "b.jsonl", "d.jsonl"]
     assert shard.exists()
-    event = instance.get_latest_materialization_event(Corpus(config).key("shard_index"))
+    event = built.instance.get_latest_materialization_event(built.corpus.key("shard_index"))
     assert event.asset_materialization.metadata["dropped"].value == ["c.jsonl"]
 
 
-def test_a_key_deleted_and_added_again_sorts_where_it_belongs(instance, config):
-    first = build_corpus(instance, config)
-    source = Path(config.input) / "b.jsonl"
+def test_a_key_deleted_and_added_again_sorts_where_it_belongs(built):
+    before = load_index(built.config.index_path).fingerprint
+    source = built.input("b.jsonl")
     content = source.read_bytes()
     source.unlink()
-    build_corpus(instance, config)
+    build_corpus(built.instance, built.config)
     source.write_bytes(content)
-    report = build_corpus(instance, config)
-    assert instance.get_dynamic_partitions("toy_input_shards")[-1] == "b.jsonl"
+    report = build_corpus(built.instance, built.config)
+    assert built.instance.get_dynamic_partitions("toy_input_shards")[-1] == "b.jsonl"
     assert [shard.key for shard in report.index.shards] == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
-    assert report.index.fingerprint == first.index.fingerprint
+    assert report.index.fingerprint == before
 
 
 def test_one_shard_alone_leaves_the_index_for_later(instance, config):
@@ -145,18 +139,16 @@ def test_an_unknown_shard_is_named(instance, config):
         build_corpus(instance, config, keys=["z.jsonl"])
 
 
-def test_force_builds_what_is_there_already(instance, config):
-    build_corpus(instance, config)
-    report = build_corpus(instance, config, force=True)
-    events = instance.fetch_materializations(Corpus(config).key("token_shards"), limit=4).records
+def test_force_builds_what_is_there_already(built):
+    report = build_corpus(built.instance, built.config, force=True)
+    events = built.instance.fetch_materializations(built.corpus.key("token_shards"), limit=4).records
     assert len(report.planned) == 4
     assert {event.asset_materialization.metadata["reused"].value for event in events} == {False}
 
 
-def test_a_shard_that_is_there_already_is_recognised(instance, config):
-    build_corpus(instance, config)
-    report = build_corpus(instance, config, keys=["a.jsonl"])
-    event = instance.fetch_materializations(Corpus(config).key("token_shards"), limit=1).records[0]
+def test_a_shard_that_is_there_already_is_recognised(built):
+    report = build_corpus(built.instance, built.config, keys=["a.jsonl"])
+    event = built.instance.fetch_materializations(built.corpus.key("token_shards"), limit=1).records[0]
     assert report.ok
     assert event.asset_materialization.metadata["reused"].value is True
 
@@ -183,61 +175,11 @@ def test_progress_covers_all_partitions_of_a_run(instance, config):
     )
 
 
-def test_training_runs_on_the_released_corpus_and_reports_its_loss(instance, config):
-    report = build_corpus(instance, config, train=True)
+def test_training_runs_on_the_released_corpus_and_reports_its_loss(built):
+    report = build_corpus(built.instance, built.config, train=True)
     assert report.refusal == ""
-    event = instance.get_latest_materialization_event(Corpus(config).key("training"))
+    event = built.instance.get_latest_materialization_event(built.corpus.key("training"))
     metadata = event.asset_materialization.metadata
     assert metadata["index_fingerprint"].value == report.index.fingerprint
     assert metadata["steps"].value == 5
     assert metadata["loss_curve"].value.startswith("![loss by step](data:image/png;base64,")
-
-
-def test_a_run_whose_process_is_gone_is_marked_as_failed(instance, config):
-    definitions = dg.Definitions(jobs=[_never_ending()])
-    run = instance.create_run_for_job(
-        definitions.resolve_job_def("endless"), tags={"corpus_assets/process": "nowhere:1:1"}
-    )
-    other = instance.create_run_for_job(
-        definitions.resolve_job_def("endless"), tags={"corpus_assets/process": f"{_host()}:999999999:1"}
-    )
-    for started in (run, other):
-        instance.report_engine_event("started", started)
-        instance.handle_new_event(_start_event(started))
-    build_corpus(instance, config)
-    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED
-    assert instance.get_run_by_id(other.run_id).status is dg.DagsterRunStatus.FAILURE
-
-
-def _host():
-    import socket
-
-    return socket.gethostname()
-
-
-def _never_ending():
-    @dg.op
-    def wait():
-        pass
-
-    @dg.job
-    def endless():
-        wait()
-
-    return endless
-
-
-def _start_event(run):
-    from dagster._core.events import DagsterEvent, DagsterEventType
-    from dagster._core.events.log import EventLogEntry
-
-    event = DagsterEvent(event_type_value=DagsterEventType.RUN_START.value, job_name=run.job_name)
-    return EventLogEntry(
-        error_info=None,
-        level=20,
-        user_message="",
-        run_id=run.run_id,
-        timestamp=1.0,
-        job_name=run.job_name,
-        dagster_event=event,
-    )
