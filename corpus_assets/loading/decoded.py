@@ -13,12 +13,15 @@ from corpus_assets.loading.chunks import ChunkedShard
 
 Place = tuple[int, int]  # shard, chunk
 
+_MAX_GROUP = 8
+
 
 class DecodedChunks:
     """Serves decoded chunks, least recently used ones dropped beyond `cache_bytes`.
 
-    Threads decode at most twice their number of chunks ahead, so that memory stays bounded however many
-    chunks one request needs. The threads end with this object.
+    A thread takes a group of up to eight chunks at a time, since handing over costs as much as decoding a small
+    one. At most two groups per thread are decoded ahead, so that memory stays bounded however many chunks one
+    request needs. The threads end with this object.
 
     Args:
         shards: chunked shards by number.
@@ -44,27 +47,25 @@ class DecodedChunks:
         if self._threads == 1 or len(places) == 1:
             yield from map(self._get, places)
             return
-        ahead: deque[np.ndarray | Future[np.ndarray]] = deque()
-        upcoming = iter(places)
+        size = min(_MAX_GROUP, -(-len(places) // (2 * self._threads)))
+        upcoming = (places[first : first + size] for first in range(0, len(places), size))
+        ahead: deque[Future[list[np.ndarray]]] = deque()
         try:
             while True:
-                while len(ahead) < 2 * self._threads and (place := next(upcoming, None)) is not None:
-                    cached = self._cached(place)
-                    ahead.append(self._submit(place) if cached is None else cached)
+                while len(ahead) < 2 * self._threads and (group := next(upcoming, None)) is not None:
+                    ahead.append(self._submit(group))
                 if not ahead:
                     return
-                chunk = ahead.popleft()
-                yield chunk.result() if isinstance(chunk, Future) else chunk
+                yield from ahead.popleft().result()
         finally:
-            for chunk in ahead:
-                if isinstance(chunk, Future):
-                    chunk.cancel()
+            for future in ahead:
+                future.cancel()
 
-    def _submit(self, place: Place) -> Future[np.ndarray]:
+    def _submit(self, places: Sequence[Place]) -> Future[list[np.ndarray]]:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="decode-chunk")
-            return self._pool.submit(self._get, place)
+            return self._pool.submit(lambda: [self._get(place) for place in places])
 
     def _cached(self, place: Place) -> np.ndarray | None:
         with self._lock:

@@ -101,7 +101,7 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
-def _memory_of(tokens: np.ndarray) -> memoryview:
+def memory_of(tokens: np.ndarray) -> memoryview:
     """One dimension of items without a byte order: memoryviews copy no others."""
     return memoryview(tokens.reshape(-1).view(f"u{tokens.itemsize}"))  # type: ignore[arg-type]
 
@@ -142,7 +142,7 @@ class FlatReader:
         self._bases = np.array(heads, np.int64) // dtype.itemsize
         self._shifts = self._bases - self._bounds[:-1]
         self._flat: np.ndarray = np.asarray(self._range).view(dtype)
-        self._memory = _memory_of(self._flat)
+        self._memory = memory_of(self._flat)
         self._ends: list[int] = self._bounds_after.tolist()
         self._base_list: list[int] = self._bases.tolist()
         self._rows: dict[int, np.ndarray] = {}
@@ -182,7 +182,7 @@ class FlatReader:
         with the first four times.
         """
         length = tokens.shape[1]
-        source, target = self._memory, _memory_of(tokens)
+        source, target = self._memory, memory_of(tokens)
         ends, bases = self._ends, self._base_list
         for row, start, shard in zip(rows, starts, shards, strict=True):
             end = ends[shard]

@@ -13,8 +13,8 @@ import numpy as np
 from corpus_assets.loading.chunks import ChunkedShard
 from corpus_assets.loading.decoded import DecodedChunks
 from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.mapping import Access
-from corpus_assets.loading.pieces import Grid, Pieces, split_windows
+from corpus_assets.loading.mapping import Access, memory_of
+from corpus_assets.loading.pieces import Grid, split_windows
 
 MAX_OPEN_MAPPINGS = 4096
 _WHOLE_SHARD = 2**62
@@ -118,8 +118,12 @@ class PiecewiseReader:
         tokens = np.empty((len(starts), length), self._dtype)
         pieces = split_windows(starts, length, self._grid)
         groups = list(pieces.by_unit())
+        target, places = memory_of(tokens), (pieces.rows * length + pieces.columns).tolist()
+        offsets, sizes = pieces.offsets.tolist(), pieces.sizes.tolist()
         for (_, _, group), unit in zip(groups, self._units(groups), strict=True):
-            _copy(tokens, unit, pieces, group)
+            source = memory_of(unit)
+            for place, offset, size in zip(places[group], offsets[group], sizes[group], strict=True):
+                target[place : place + size] = source[offset : offset + size]
         return tokens
 
     def _units(self, groups: list[tuple[int, int, slice]]) -> Iterator[np.ndarray]:
@@ -133,14 +137,3 @@ class PiecewiseReader:
         if hasattr(mmap, advice):
             self._advice = getattr(mmap, advice)
             self._start()
-
-
-def _copy(tokens: np.ndarray, unit: np.ndarray, pieces: Pieces, group: slice) -> None:
-    for row, column, offset, size in zip(
-        pieces.rows[group].tolist(),
-        pieces.columns[group].tolist(),
-        pieces.offsets[group].tolist(),
-        pieces.sizes[group].tolist(),
-        strict=True,
-    ):
-        tokens[row, column : column + size] = unit[offset : offset + size]
