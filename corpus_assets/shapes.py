@@ -13,7 +13,7 @@ LOSS_MASK = "loss_mask"
 DEFAULT_TRAIN_ROLES = ("assistant",)
 DEFAULT_TEMPLATE = "<|{role}|>\n{content}\n"
 # What a reader computes from the document index has these names.
-_COMPUTED = ("document_ids", "position_ids")
+COMPUTED_NAMES = ("document_ids", "position_ids")
 _OWN_FORMAT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 FieldType = Literal[
@@ -91,7 +91,7 @@ class DocumentShape(Section):
     @classmethod
     def _free_names(cls, fields: dict[str, ValueField], info: ValidationInfo) -> dict[str, ValueField]:
         taken = {LOSS_MASK} if info.data.get("format") in ("segments", "chat") else set()
-        if clash := sorted(fields.keys() & taken.union(_COMPUTED)):
+        if clash := sorted(fields.keys() & taken.union(COMPUTED_NAMES)):
             raise ValueError(f"{clash[0]} is made by the format or by the reader, expected another name")
         return fields
 

@@ -14,6 +14,7 @@ from dagster import DagsterEventType
 from corpus_assets.config import CorpusConfig
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.observation import DATA_VERSION_TAG, USER_VERSION_TAG, observed_fingerprints
+from corpus_assets.formats import content_fingerprint
 from corpus_assets.shards.records import FORMAT_VERSION, ShardInfo
 
 
@@ -24,7 +25,7 @@ def code_version(config: CorpusConfig) -> str:
     milliseconds and a broken tokenizer file fails builds, not the whole code location.
     """
     tokenizer = f"{config.tokenizer}\n{config.boundary_token}\n{_file_digest(config.tokenizer)}"
-    parts = f"{FORMAT_VERSION}\n{config.options_fingerprint}\n{tokenizer}"
+    parts = f"{FORMAT_VERSION}\n{content_fingerprint(config)}\n{tokenizer}"
     return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 

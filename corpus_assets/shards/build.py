@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corpus_assets.errors import InputChangedError, TooManyRejectsError
+from corpus_assets.formats import content_fingerprint, format_of
+from corpus_assets.formats.protocol import RecordFormat
 from corpus_assets.shards.encode import DocumentEncoder
 from corpus_assets.shards.index import current_shard, publish_record
 from corpus_assets.shards.lease import STALE_AFTER, lease
@@ -84,7 +86,7 @@ def build_shard(
     if not file.fingerprint:
         content_sha256(file.url)  # says what is wrong, if it still is
         raise InputChangedError(f"{file.name}: could not be read when it was observed; observe it again")
-    build = build_identity(file.fingerprint, tokenizer.fingerprint, config.options_fingerprint)
+    build = build_identity(file.fingerprint, tokenizer.fingerprint, content_fingerprint(config))
 
     def built() -> ShardInfo | None:
         info = None if force else current_shard(config.root, file.key)
@@ -92,6 +94,7 @@ def build_shard(
 
     if (info := built()) is not None:
         return info, True
+    record_format = format_of(config)
     with lease(config.root, file.key, stale_after=stale_after) as scratch:
         if (info := built()) is not None:
             return info, True
@@ -112,6 +115,7 @@ def build_shard(
                 chunk_size=config.tokens_per_chunk,
                 compression=config.compression,
                 max_document_tokens=config.max_document_tokens,
+                **format_options(record_format),
                 expected_tokens=expected_tokens(config, file),
                 origin=origin,
                 root=config.root,
@@ -120,7 +124,7 @@ def build_shard(
         ):
             source = open_source(
                 file.url,
-                text_field=config.text_field,
+                text_field=config.text_field if record_format is None else None,
                 on_reject=quarantine.add,
                 max_line_bytes=config.max_line_bytes,
             )
@@ -128,6 +132,7 @@ def build_shard(
                 tokenizer,
                 source,
                 quarantine.add,
+                record_format=record_format,
                 threads=threads,
                 on_document=on_document,
                 refuse_rows=refuse_rows or {},
@@ -152,6 +157,17 @@ def build_shard(
             info = writer.close(ledger=ledger)
         publish_record(config.root, info, scratch=scratch)
     return info, False
+
+
+def format_options(record_format: RecordFormat | None) -> dict[str, Any]:
+    """The keywords of HDF5ShardWriter for documents of a format."""
+    if record_format is None:
+        return {}
+    return {
+        "fields": record_format.fields,
+        "spans": record_format.spans,
+        "format": record_format.name,
+    }
 
 
 def refuse_changed(file: InputFile, source: Source) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus_assets.config import CorpusConfig, parse_corpus
 from corpus_assets.errors import ConfigError, InputError
+from corpus_assets.formats import content_fingerprint, format_of
 from corpus_assets.shards.build import OnProgress, build_identity
 from corpus_assets.shards.index import current_shard, write_index
 from corpus_assets.shards.manifest import InputManifest, observe_inputs
@@ -32,10 +33,11 @@ TOO_MANY_REJECTS = "more rejects than max_reject_fraction allows"
 def stale_keys(config: CorpusConfig, manifest: InputManifest) -> dict[str, str]:
     """Keys whose current shard is missing or made from something else, with the reason."""
     fingerprint = load_tokenizer(config.tokenizer, boundary_token=config.boundary_token).fingerprint
+    content = content_fingerprint(config)
     reasons = {}
     for file in manifest.files:
         info = current_shard(config.root, file.key)
-        build = build_identity(file.fingerprint, fingerprint, config.options_fingerprint)
+        build = build_identity(file.fingerprint, fingerprint, content)
         if reason := _reason(info, build, file.fingerprint, fingerprint, config.max_reject_fraction):
             reasons[file.key] = reason
     return reasons
@@ -94,6 +96,7 @@ def write_corpus(
     }
     config = parse_corpus("corpus", {**entry, **options}, base=Path.cwd(), where="write_corpus")
     load_tokenizer(config.tokenizer, boundary_token=config.boundary_token)
+    format_of(config)
     manifest = observe_inputs(config, listed=listed)
     failed = []
     pipeline = ShardedTokenizationPipeline(config, workers=workers)

@@ -1,13 +1,19 @@
-"""Documents to ids, batch by batch; a document that cannot be encoded becomes a reject, alone."""
+"""Documents to ids, batch by batch; one that cannot be encoded or packed becomes a reject, alone."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import orjson
 
+from corpus_assets.formats.batch import end_to_end, pack_record
+from corpus_assets.formats.protocol import DOES_NOT_FIT, RecordFormat
 from corpus_assets.shards.records import Ledger
 from corpus_assets.sources.document import DocumentBatch, OnReject, Reject, Source
+from corpus_assets.sources.rows import RowError
 from corpus_assets.tokenizers.protocol import EncodedDocuments, Tokenizer, UnencodableDocumentError
 
 
@@ -18,7 +24,9 @@ class DocumentEncoder:
         tokenizer: makes the ids.
         source: whose counts a rejected document is moved in.
         on_reject: receives each such document.
-        threads: threads that encode; the ids do not depend on it.
+        record_format: makes the documents of records, one by one; default: each document is its text, and the
+            source gives texts.
+        threads: threads that encode texts; the ids do not depend on it.
         on_document: if given, documents are encoded one at a time and their row is announced first, so
             that whoever watches this process knows which document it died of.
         refuse_rows: rows not to encode, with the reason.
@@ -30,6 +38,7 @@ class DocumentEncoder:
         source: Source,
         on_reject: OnReject,
         *,
+        record_format: RecordFormat | None = None,
         threads: int = 1,
         on_document: Callable[[int], None] | None = None,
         refuse_rows: Mapping[int, str] | None = None,
@@ -37,22 +46,30 @@ class DocumentEncoder:
         self._tokenizer = tokenizer
         self._source = source
         self._on_reject = on_reject
+        self._format = record_format
         self._threads = threads
         self._on_document = on_document
         self._refuse_rows = refuse_rows or {}
 
     def encode(self, batch: DocumentBatch) -> tuple[list[int], EncodedDocuments]:
         """Ids of those documents of `batch` that can be encoded, and their rows."""
-        refused = {
-            place: self._refuse_rows[row] for place, row in enumerate(batch.rows) if row in self._refuse_rows
-        }
-        batch = self._without(batch, refused)
+        batch = self._without(
+            batch,
+            {
+                place: RowError(self._refuse_rows[row], DOES_NOT_FIT)
+                for place, row in enumerate(batch.rows)
+                if row in self._refuse_rows
+            },
+        )
+        if self._format is not None:
+            return self._pack(batch, self._format)
         if self._on_document is not None:
             return self._encode_singly(batch, self._on_document)
         try:
             return batch.rows, self._tokenizer.encode_documents(batch.texts, threads=self._threads)
         except UnencodableDocumentError as error:
-            batch = self._without(batch, error.failures)
+            failures = {place: RowError(reason, DOES_NOT_FIT) for place, reason in error.failures.items()}
+            batch = self._without(batch, failures)
             return batch.rows, self._tokenizer.encode_documents(batch.texts, threads=self._threads)
 
     def ledger(self) -> Ledger:
@@ -71,22 +88,50 @@ class DocumentEncoder:
             try:
                 parts.append(self._tokenizer.encode_documents([text]).ids)
             except UnencodableDocumentError as error:
-                failures[place] = error.reason
+                failures[place] = RowError(error.reason, DOES_NOT_FIT)
         batch = self._without(batch, failures)
         if not parts:
             return [], self._tokenizer.encode_documents([])
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return batch.rows, EncodedDocuments(ids=np.concatenate(parts), ends=ends)
 
-    def _without(self, batch: DocumentBatch, failures: Mapping[int, str]) -> DocumentBatch:
+    def _pack(self, batch: DocumentBatch, record_format: RecordFormat) -> tuple[list[int], EncodedDocuments]:
+        assert batch.records is not None
+        documents, failures = [], {}
+        for place, (row, record) in enumerate(zip(batch.rows, batch.records, strict=True)):
+            if self._on_document is not None:
+                self._on_document(row)
+            try:
+                documents.append(pack_record(record_format, record, self._tokenizer))
+            except RowError as error:
+                failures[place] = error
+        return self._without(batch, failures).rows, end_to_end(documents, record_format, self._tokenizer)
+
+    def _without(self, batch: DocumentBatch, failures: Mapping[int, RowError]) -> DocumentBatch:
         """`batch` without the documents at the given places, which become rejects."""
         if not failures:
             return batch
         counts = self._source.counts
-        for place, reason in failures.items():
+        for place, error in failures.items():
             counts.documents -= 1
-            counts.rejected[reason] += 1
-            raw = batch.texts[place].encode("utf-8", "surrogatepass")
-            self._on_reject(Reject(batch.rows[place], reason, "the document cannot be encoded", raw))
+            counts.rejected[error.reason] += 1
+            raw = _record_bytes(batch.records[place]) if batch.records else _text_bytes(batch.texts[place])
+            self._on_reject(Reject(batch.rows[place], error.reason, error.detail, raw))
         kept = [place for place in range(len(batch.rows)) if place not in failures]
-        return DocumentBatch([batch.rows[place] for place in kept], [batch.texts[place] for place in kept])
+        return DocumentBatch(
+            [batch.rows[place] for place in kept],
+            [batch.texts[place] for place in kept] if batch.texts else [],
+            None if batch.records is None else [batch.records[place] for place in kept],
+        )
+
+
+def _text_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _record_bytes(record: dict[str, Any]) -> bytes:
+    """The record as JSON once more."""
+    try:
+        return orjson.dumps(record, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError:  # a lone surrogate, or a number beyond 64 bits
+        return json.dumps(record, default=repr).encode()

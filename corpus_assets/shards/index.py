@@ -151,6 +151,7 @@ def refuse_mixture(index: ShardIndex) -> None:
         ("dtype", lambda shard: shard.dtype),
         ("fields", lambda shard: str(sorted(shard.fields.items()))),
         ("spans", lambda shard: str(sorted(shard.spans))),
+        ("format", lambda shard: shard.format),
         ("format_version", lambda shard: shard.format_version),
     ):
         usual = Counter(map(value_of, index.shards)).most_common(1)

@@ -14,7 +14,7 @@ import numpy as np
 
 from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
-from corpus_assets.shards.records import ShardInfo
+from corpus_assets.shards.records import TEXT, ShardInfo
 from corpus_assets.shards.seal import frame_digest, stretch_digest
 
 # After these the bytes are not where the record says, and there is nothing to hash.
@@ -114,6 +114,7 @@ class ShardInspector:
             "fields": json.dumps(info.fields),
             "spans": json.dumps(list(info.spans)),
             "column_sha256": info.column_sha256,
+            "format": None if info.format == TEXT else info.format,
             "ledger": json.dumps(asdict(info.ledger), sort_keys=True),
         }
         for name, value in expected.items():

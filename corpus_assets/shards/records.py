@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from corpus_assets.tokenizers.protocol import Tokenizer
 
 FORMAT_VERSION = 1
+TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class ShardInfo:
         fields: dtype of each per-token field, by name.
         spans: names of the annotations.
         column_sha256: digest of all fields and spans; empty without any.
+        format: what made documents of the records.
         global_start: position of the shard's first token in the corpus; set by the index.
     """
 
@@ -126,6 +128,7 @@ class ShardInfo:
     fields: dict[str, str] = field(default_factory=dict)
     spans: tuple[str, ...] = ()
     column_sha256: str = ""
+    format: str = TEXT
     global_start: int = 0
     format_version: int = FORMAT_VERSION
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
-from corpus_assets.shards.records import FORMAT_VERSION, Ledger, ShardInfo, ShardOrigin, TokenizerInfo
+from corpus_assets.shards.records import FORMAT_VERSION, TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo
 
 _BLOCK_BYTES = 8 * 1024 * 1024
 
@@ -32,6 +32,7 @@ def seal_shard(
     fields: Mapping[str, np.dtype],
     spans: Sequence[str],
     column_sha256: str,
+    format: str,
 ) -> ShardInfo:
     """Complete the file at `path`, whose datasets are written, and return its record.
 
@@ -68,6 +69,8 @@ def seal_shard(
                 "spans": json.dumps(list(spans)),
                 "column_sha256": column_sha256,
                 "ledger": json.dumps(asdict(ledger), sort_keys=True),
+                # Absent for texts: their shards are, byte for byte, what they were before there were formats.
+                **({} if format == TEXT else {"format": format}),
                 "complete": True,
             },
         )
@@ -102,6 +105,7 @@ def seal_shard(
         fields={name: dtype.name for name, dtype in fields.items()},
         spans=tuple(spans),
         column_sha256=column_sha256,
+        format=format,
     )
 
 

@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from corpus_assets.errors import DiskSpaceError
+from corpus_assets.formats import format_of
 from corpus_assets.shards.publish import scratch_folder
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ _COMPRESSED_EXPANSION = 3
 def required_bytes(config: CorpusConfig, files: Sequence[InputFile]) -> int:
     """About how many bytes the shards of `files` take."""
     width = 2 if config.tokenizer == "byte" else 4
+    if (record_format := format_of(config)) is not None:
+        width += sum(np.dtype(dtype).itemsize for dtype in record_format.fields.values())
     return sum(expected_tokens(config, file) for file in files) * width
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from corpus_assets.config import default_chunk_size
 from corpus_assets.errors import ShardError
+from corpus_assets.formats.columns import check_columns
 from corpus_assets.shards import layout
-from corpus_assets.shards.admission import check_columns, check_ids
+from corpus_assets.shards.admission import check_ids
 from corpus_assets.shards.columns import SpooledColumn, TokenColumn
 from corpus_assets.shards.cutting import cut_documents, excess_tokens
 from corpus_assets.shards.publish import published, scratch_folder
-from corpus_assets.shards.records import Ledger, ShardInfo, ShardOrigin, TokenizerInfo, info_of
+from corpus_assets.shards.records import TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo, info_of
 from corpus_assets.shards.seal import seal_shard
 from corpus_assets.shards.spans import SpanColumns
 from corpus_assets.tokenizers.byte import ByteTokenizer
@@ -44,10 +45,11 @@ class HDF5ShardWriter:
         tokenizer: whose ids these are; decides dtype and boundary. Default: the byte tokenizer.
         window_size: what the default chunk size is a multiple of, in tokens.
         chunk_size: tokens per HDF5 chunk.
-        compression: `none`, `gzip`, `lzf` or `zstd`.
+        compression: `none`, `gzip`, `lzf`, `zstd` or `blosc2`.
         max_document_tokens: longer documents are cut to this many tokens, and counted.
         fields: dtype of each per-token field, by name.
         spans: names of annotations.
+        format: what made the documents, to be recorded; says nothing about what may be added.
         expected_tokens: an upper bound, where one is known; without one, a shard of
             some thousand chunks is copied once more at the end.
         origin: what the shard is made from; default: named after the file.
@@ -67,6 +69,7 @@ class HDF5ShardWriter:
         max_document_tokens: int | None = None,
         fields: Mapping[str, DTypeLike] | None = None,
         spans: Sequence[str] = (),
+        format: str = TEXT,
         expected_tokens: int | None = None,
         origin: ShardOrigin | None = None,
         root: Path | None = None,
@@ -85,6 +88,7 @@ class HDF5ShardWriter:
         self._max_document_tokens = max_document_tokens
         self._dtype = token_dtype(max(self._tokenizer.max_token_id, self._tokenizer.boundary_id))
         self._field_dtypes = {name: np.dtype(dtype) for name, dtype in sorted((fields or {}).items())}
+        self._format = format
         self._pending: tuple[EncodedDocuments, int] | None = None
         self._documents = 0
         self._truncated_documents = 0
@@ -269,6 +273,7 @@ class HDF5ShardWriter:
                 fields=self._field_dtypes,
                 spans=list(self._spans),
                 column_sha256=self._column_digest(),
+                format=self._format,
             )
 
     def _column_digest(self) -> str:
