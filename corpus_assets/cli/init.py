@@ -24,9 +24,14 @@ corpora:
   #   tokenizer: byte                 # or a path to a tokenizer.json, or a tiktoken encoding
   #   boundary_token: null            # ends every document; null: the tokenizer's own end of text
   #   text_field: text                # a.b reaches into nested objects
+  #   format: text                    # or segments, chat, package.module:Name
+  #   train_roles: null               # of chat: the roles that are trained on; null: assistant
+  #   template: null                  # of chat: the text of a message; null: the built-in one
+  #   fields: {}                      # numbers of the record, as {name: {from: a.b, dtype: float32}}
+  #   spans: {}                       # annotations of characters, as {name: {from: a.b}}
   #   window_size: 1024               # tokens of a training window
   #   chunk_size: null                # tokens of an HDF5 chunk; null: chosen from the window
-  #   compression: none               # none | gzip | lzf | zstd
+  #   compression: none               # none | gzip | lzf | zstd | blosc2
   #   max_document_tokens: null       # longer documents are cut and counted
   #   max_reject_fraction: 0.01       # share of bad rows that a shard may have
   #   max_line_bytes: 67108864        # a longer line is a reject

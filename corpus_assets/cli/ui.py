@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
@@ -24,6 +24,7 @@ FIRST_PORT = 3000
 _PORTS_TRIED = 100
 _START_SECONDS = 120.0
 _STOP_SECONDS = 70.0  # Dagster gives its own processes 60 s
+_LOOK_SECONDS = 0.1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -56,18 +57,16 @@ def command(config_file: str | None, *, port: int | None, verbose: bool) -> None
     port = free_port() if port is None else _only_if_free(port)
     environment = {**os.environ, "DAGSTER_HOME": str(home), "CORPUS_CONFIG": str(project.config_file)}
     note(f"starting Dagster with its records in {home} …")
-    with (
-        _ending_raises(),
-        _running(_dagster_dev(project, port, verbose=verbose), project, environment) as dagster,
-    ):
-        try:
-            _wait_until_up(dagster, port)
+    arguments = _dagster_dev(project, port, verbose=verbose)
+    with _Ending() as ending, _running(arguments, project, environment) as dagster:
+        _wait_until_up(dagster, port, ending)
+        if not ending.asked_for:
             say(f"Dagster UI: http://{HOST}:{port}  (Ctrl-C stops it)")
-            status = dagster.wait()
-        except KeyboardInterrupt:
-            note("stopping …")
-            return
-    _refuse_end(status)
+        while not ending.asked_for and dagster.poll() is None:
+            time.sleep(_LOOK_SECONDS)
+        if not ending.asked_for:
+            _refuse_end(dagster.returncode)
+        note("stopping …")
 
 
 def free_port(first: int = FIRST_PORT) -> int:
@@ -129,7 +128,7 @@ def _running(
             process.send_signal(signal.SIGINT)
         try:
             process.wait(_STOP_SECONDS)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         _kill_session(process.pid)
@@ -143,23 +142,31 @@ def _kill_session(leader: int) -> None:
         return
 
 
-@contextmanager
-def _ending_raises() -> Iterator[None]:
-    """Every polite way to end this process raises KeyboardInterrupt, so that Dagster is ended, too."""
+class _Ending:
+    """Remembers that this process was asked to end, so that Dagster is ended first, whatever was going on.
 
-    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
+    A context manager. Its handlers raise nothing: an exception between starting a process and knowing of it
+    would leave that process behind.
+    """
 
-    before = {number: signal.signal(number, interrupt) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self.asked_for = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._ask) for number in _ENDING}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
+        self.asked_for = True
 
-def _wait_until_up(process: subprocess.Popen[bytes], port: int) -> None:
-    """Return once the web server answers.
+
+def _wait_until_up(process: subprocess.Popen[bytes], port: int, ending: _Ending) -> None:
+    """Return once the web server answers or the end is asked for.
 
     Raises:
         CorpusError: Dagster ended instead, or does not answer for two minutes.
@@ -170,20 +177,21 @@ def _wait_until_up(process: subprocess.Popen[bytes], port: int) -> None:
 
     opener = build_opener(ProxyHandler({}))  # a proxy has no way to 127.0.0.1
     give_up = time.monotonic() + _START_SECONDS
-    while process.poll() is None:
+    while not ending.asked_for:
+        if process.poll() is not None:
+            _refuse_end(process.returncode)
         try:
-            with opener.open(f"http://{HOST}:{port}/server_info", timeout=5):
+            with opener.open(f"http://{HOST}:{port}/server_info", timeout=1):
                 return
         except OSError:
             if time.monotonic() > give_up:
                 raise CorpusError(
                     f"Dagster does not answer on port {port} after {_START_SECONDS:.0f} s"
                 ) from None
-            time.sleep(0.2)
-    _refuse_end(process.returncode)
+            time.sleep(_LOOK_SECONDS)
 
 
-def _refuse_end(status: int) -> None:
+def _refuse_end(status: int) -> NoReturn:
     from corpus_assets.errors import CorpusError
 
     raise CorpusError(

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from corpus_assets import load_index
+from corpus_assets.cli.build import COMPRESSIONS
 from corpus_assets.cli.project import Project
+from corpus_assets.config import Compression
 from corpus_assets.shards.corpus import STALE_OPTIONS, stale_keys
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.release import load_release
@@ -95,6 +98,10 @@ def test_options_of_one_build_are_announced_and_stale_afterwards(builder):
     kept = builder("build", "--compression", "gzip")
     assert "stale" not in kept.stderr
     assert "nothing was run" in kept.stdout
+
+
+def test_a_build_takes_every_compression_that_corpora_yaml_takes():
+    assert get_args(Compression) == COMPRESSIONS
 
 
 def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder):
