@@ -49,23 +49,34 @@ class DecodedChunks:
             return
         size = min(_MAX_GROUP, -(-len(places) // (2 * self._threads)))
         upcoming = (places[first : first + size] for first in range(0, len(places), size))
-        ahead: deque[Future[list[np.ndarray]]] = deque()
+        ahead: deque[list[np.ndarray] | Future[list[np.ndarray]]] = deque()
         try:
             while True:
                 while len(ahead) < 2 * self._threads and (group := next(upcoming, None)) is not None:
-                    ahead.append(self._submit(group))
+                    ahead.append(self._all_cached(group) or self._submit(group))
                 if not ahead:
                     return
-                yield from ahead.popleft().result()
+                chunks = ahead.popleft()
+                yield from chunks.result() if isinstance(chunks, Future) else chunks
         finally:
-            for future in ahead:
-                future.cancel()
+            for chunks in ahead:
+                if isinstance(chunks, Future):
+                    chunks.cancel()
 
     def _submit(self, places: Sequence[Place]) -> Future[list[np.ndarray]]:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="decode-chunk")
             return self._pool.submit(lambda: [self._get(place) for place in places])
+
+    def _all_cached(self, places: Sequence[Place]) -> list[np.ndarray] | None:
+        """The chunks of a group that needs no thread."""
+        found = []
+        for place in places:
+            if (chunk := self._cached(place)) is None:
+                return None
+            found.append(chunk)
+        return found
 
     def _cached(self, place: Place) -> np.ndarray | None:
         with self._lock:
