@@ -13,7 +13,7 @@ import numpy as np
 from corpus_assets.loading.chunks import ChunkedShard
 from corpus_assets.loading.decoded import DecodedChunks
 from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.mapping import Access, memory_of
+from corpus_assets.loading.mapping import Access
 from corpus_assets.loading.pieces import Grid, split_windows
 
 MAX_OPEN_MAPPINGS = 4096
@@ -118,10 +118,10 @@ class PiecewiseReader:
         tokens = np.empty((len(starts), length), self._dtype)
         pieces = split_windows(starts, length, self._grid)
         groups = list(pieces.by_unit())
-        target, places = memory_of(tokens), (pieces.rows * length + pieces.columns).tolist()
+        target, places = _memory_of(tokens), (pieces.rows * length + pieces.columns).tolist()
         offsets, sizes = pieces.offsets.tolist(), pieces.sizes.tolist()
         for (_, _, group), unit in zip(groups, self._units(groups), strict=True):
-            source = memory_of(unit)
+            source = _memory_of(unit)
             for place, offset, size in zip(places[group], offsets[group], sizes[group], strict=True):
                 target[place : place + size] = source[offset : offset + size]
         return tokens
@@ -137,3 +137,8 @@ class PiecewiseReader:
         if hasattr(mmap, advice):
             self._advice = getattr(mmap, advice)
             self._start()
+
+
+def _memory_of(tokens: np.ndarray) -> memoryview:
+    """One dimension of items without a byte order: memoryviews copy no others."""
+    return memoryview(tokens.reshape(-1).view(f"u{tokens.itemsize}"))  # type: ignore[arg-type]
