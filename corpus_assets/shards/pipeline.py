@@ -160,12 +160,13 @@ class _Worker:
 
     def _launch(self) -> None:
         here, there = Pipe()
-        package = str(Path(corpus_assets.__file__).parents[1])
+        # A user's own format may come from wherever this program imports from.
+        searched = [str(Path(corpus_assets.__file__).parents[1]), os.environ.get("PYTHONPATH"), *sys.path]
         self._process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, str(there.fileno())],
             pass_fds=[there.fileno()],
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, searched))},
         )
         there.close()
         self.connection = here
