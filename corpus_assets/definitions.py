@@ -12,7 +12,7 @@ def load_definitions() -> dg.Definitions:
     try:
         corpora = load_config()
     except ConfigError as error:
-        raise ConfigError(str(error)) from None  # the message says it all; pydantic's own trace does not
+        raise ConfigError(str(error)) from None  # the message says it all, the trace behind it nothing
     return dg.Definitions.merge(
         dg.Definitions(executor=dg.in_process_executor), *map(corpus_definitions, corpora.values())
     )

@@ -35,7 +35,11 @@ class CorpusComponent(dg.Component):
         Raises:
             ConfigError: naming each attribute that is wrong.
         """
-        given = {} if attributes is None else attributes.model_dump(exclude_unset=True, by_alias=True, mode="json")
+        given = (
+            {}
+            if attributes is None
+            else attributes.model_dump(exclude_unset=True, by_alias=True, mode="json")
+        )
         entry = context.resolution_context.resolve_value(given, as_type=dict)
         name = str(entry.pop("name", ""))
         return cls(parse_corpus(name, entry, base=context.project_root, where=str(context.path)))

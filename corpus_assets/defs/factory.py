@@ -1,10 +1,9 @@
 """corpus_definitions: every asset, check, job, schedule and sensor of one corpus, from its configuration."""
 
-import warnings
-
 import dagster as dg
 
 from corpus_assets.config import CorpusConfig
+from corpus_assets.defs.beta import accepted_beta
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.digests import shard_digests_asset
 from corpus_assets.defs.discovery_sensor import discovery_sensor
@@ -54,9 +53,7 @@ def corpus_definitions(
 
 
 def _assets(corpus: Corpus) -> list[dg.AssetsDefinition | dg.SourceAsset]:
-    with warnings.catch_warnings():
-        # observable_source_asset and backfill_policy are beta; what is relied on of them is tested here.
-        warnings.simplefilter("ignore", category=dg.BetaWarning)
+    with accepted_beta():  # observable_source_asset and backfill_policy
         return [
             input_shards_asset(corpus),
             token_shards_asset(corpus),

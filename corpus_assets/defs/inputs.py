@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from corpus_assets.defs.beta import accepted_beta
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.observation import discover, observations, register
 from corpus_assets.defs.refusal import refusals
@@ -23,6 +24,7 @@ def input_shards_asset(corpus: Corpus) -> dg.SourceAsset:
         for observation in observations(corpus, discovery):
             context.log_event(observation)
         # The observations above say more than data versions alone could; nothing is left to return.
-        return dg.DataVersionsByPartition({})
+        with accepted_beta():
+            return dg.DataVersionsByPartition({})
 
     return input_shards
