@@ -152,6 +152,7 @@ def build_shard(
                         )
                     )
             refuse_changed(file, source)
+            encoder.audit()
             ledger = encoder.ledger()
             refuse_rejects(file, ledger, config.max_reject_fraction, quarantine.path)
             info = writer.close(ledger=ledger)

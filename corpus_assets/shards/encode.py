@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import orjson
 
+from corpus_assets.errors import TokenizerError
 from corpus_assets.formats.batch import end_to_end, pack_record
 from corpus_assets.formats.protocol import DOES_NOT_FIT, RecordFormat
 from corpus_assets.shards.records import Ledger
 from corpus_assets.sources.document import DocumentBatch, OnReject, Reject, Source
 from corpus_assets.sources.rows import RowError
 from corpus_assets.tokenizers.protocol import EncodedDocuments, Tokenizer, UnencodableDocumentError
+
+
+_SAMPLED_DOCUMENTS = 8
+_SAMPLED_CHARACTERS = 16 * 1024
 
 
 class DocumentEncoder:
@@ -50,6 +55,7 @@ class DocumentEncoder:
         self._threads = threads
         self._on_document = on_document
         self._refuse_rows = refuse_rows or {}
+        self._sample: list[tuple[int, str]] = []
 
     def encode(self, batch: DocumentBatch) -> tuple[list[int], EncodedDocuments]:
         """Ids of those documents of `batch` that can be encoded, and their rows."""
@@ -63,6 +69,8 @@ class DocumentEncoder:
         )
         if self._format is not None:
             return self._pack(batch, self._format)
+        if batch.texts and len(self._sample) < _SAMPLED_DOCUMENTS:
+            self._sample.append((batch.rows[0], batch.texts[0][:_SAMPLED_CHARACTERS]))
         if self._on_document is not None:
             return self._encode_singly(batch, self._on_document)
         try:
@@ -71,6 +79,20 @@ class DocumentEncoder:
             failures = {place: RowError(reason, DOES_NOT_FIT) for place, reason in error.failures.items()}
             batch = self._without(batch, failures)
             return batch.rows, self._tokenizer.encode_documents(batch.texts, threads=self._threads)
+
+    def audit(self) -> None:
+        """Compare a sample of the texts with the reference implementation of the tokenizer.
+
+        Raises:
+            TokenizerError: the ids differ.
+        """
+        differing = self._tokenizer.audit([text for _, text in self._sample])
+        if differing:
+            rows = ", ".join(str(self._sample[index][0]) for index in differing)
+            raise TokenizerError(
+                f"{self._tokenizer.name}: the compiled encoder gives other ids than the tokenizers library "
+                f"for rows {rows}; nothing of this shard is published"
+            )
 
     def ledger(self) -> Ledger:
         """The account of the source so far, documents that could not be encoded among the rejects."""

@@ -112,6 +112,7 @@ def tokenize_jsonl_path(
                 key=output.stem, name=name, url=url, size=source.bytes_read, signature="", fingerprint=digest
             )
             refuse_changed(file, source)
+            documents.audit()
             ledger = documents.ledger()
             refuse_rejects(file, ledger, max_reject_fraction, quarantine.path)
             return writer.close(ledger=ledger)
