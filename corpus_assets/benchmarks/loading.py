@@ -20,7 +20,8 @@ from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets.shards.records import TokenizerInfo
 
 BATCH_SIZE = 64
-_BATCHES = 256
+# So many that the bare work finds its windows as seldom in the cache as the loader does.
+_BATCHES = 8192
 _OVERLAPPED_BATCHES = 100
 
 
@@ -133,8 +134,9 @@ def _torch_batches(path: Path, tokens: np.ndarray, window_size: int) -> Any:
             return len(stored) // window_size - 1
 
         def __getitem__(self, item: int) -> Any:
-            window = stored[item * window_size : (item + 1) * window_size + 1].astype(np.int64)
-            return torch.from_numpy(window[:-1]), torch.from_numpy(window[1:])
+            start, stop = item * window_size, (item + 1) * window_size
+            inputs = torch.from_numpy(stored[start:stop].astype(np.int64))
+            return inputs, torch.from_numpy(stored[start + 1 : stop + 1].astype(np.int64))
 
     inputs, _ = Windows()[3]
     if not np.array_equal(inputs.numpy(), tokens[3 * window_size : 4 * window_size]):

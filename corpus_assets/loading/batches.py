@@ -12,7 +12,7 @@ from corpus_assets.loading.store import MmapTokenStore
 
 Batch = tuple[np.ndarray, np.ndarray]
 
-_PLANNED_SAMPLES = 4096
+_PLANNED_SAMPLES = 8192
 _BLOCK_BYTES = 256 * 1024
 _SPARE_BATCHES = 2
 

@@ -106,6 +106,12 @@ def _encrypt(values: np.ndarray, n: int, keys: np.ndarray) -> np.ndarray:
         turn = number % 2
         size = sizes[turn]
         # The upper 32 bits of the hash scaled to the size of the half, which is below 2^32.
-        halves[turn] += ((mix64(halves[1 - turn] ^ keys[number]) >> _S32) * size) >> _S32
-        halves[turn] %= size
+        moved = mix64(halves[1 - turn] ^ keys[number])
+        moved >>= _S32
+        moved *= size
+        moved >>= _S32
+        moved += halves[turn]
+        # Modulo the size: below it, subtracting it wraps to a huge number. A division takes ten times as long.
+        np.minimum(moved, moved - size, out=moved)
+        halves[turn] = moved
     return halves[1] * sizes[0] + halves[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -15,58 +15,59 @@ class Prefetcher(Generic[T]):
     """Takes items from an iterator in a thread, at most `depth` ahead of the consumer.
 
     An exception of the iterator reaches the consumer in its place in the order; nothing follows it. The thread
-    knows nothing of its consumer, so it can be stopped when the consumer is collected.
+    knows nothing of its consumer, so it can be stopped when the consumer is collected. Items and permissions to
+    make one travel through two queues written in C: a consumer pays a microsecond for an item that is ready.
     """
 
     def __init__(self, items: Iterator[T], *, depth: int) -> None:
         self._items = items
-        self._depth = depth
-        self._ready: deque[T] = deque()
-        self._error: BaseException | None = None
-        self._ended = False
         self._stopped = False
-        self._change = threading.Condition()
         self._process = os.getpid()
+        self._ready: SimpleQueue[T | _End] = SimpleQueue()
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        for _ in range(depth):
+            self._permits.put(None)
         self._thread = threading.Thread(target=self._run, name="prefetch-batches", daemon=True)
         self._thread.start()
 
     @property
     def usable(self) -> bool:
-        """Whether the thread runs in this process: a forked child has no copy of it."""
+        """Whether the thread serves this process: a forked child has no copy of it."""
         return self._process == os.getpid() and not self._stopped
 
     def _run(self) -> None:
         try:
-            for item in self._items:
-                with self._change:
-                    self._ready.append(item)
-                    self._change.notify_all()
-                    self._change.wait_for(lambda: self._stopped or len(self._ready) < self._depth)
-                    if self._stopped:
-                        return
-        except BaseException as error:  # the consumer raises it
-            self._error = error
-        with self._change:
-            self._ended = True
-            self._change.notify_all()
+            while True:
+                self._permits.get()
+                if self._stopped:
+                    return
+                self._ready.put(next(self._items))
+        except BaseException as error:  # the consumer raises it, StopIteration included
+            self._ready.put(_End(error))
 
     def __next__(self) -> T:
-        with self._change:
-            self._change.wait_for(lambda: self._ready or self._ended)
-            if self._ready:
-                item = self._ready.popleft()
-                self._change.notify_all()
-                return item
-        self.stop()
-        raise self._error or StopIteration
+        if self._stopped:
+            raise StopIteration
+        item = self._ready.get()
+        if isinstance(item, _End):
+            self.stop()
+            raise item.error
+        self._permits.put(None)
+        return item
 
     def stop(self) -> None:
         """End the thread and drop what is ready. Safe to call again, and from any thread."""
         if not self.usable:
             return
-        with self._change:
-            self._stopped = True
-            self._ready.clear()
-            self._change.notify_all()
+        self._stopped = True
+        self._permits.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join()
+        self._ready = SimpleQueue()
+
+
+class _End:
+    """Follows the last item: why there are no more."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
