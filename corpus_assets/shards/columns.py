@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from corpus_assets.shards.layout import extend, is_filtered, run_offset
+from corpus_assets.shards.layout import FIELDS, SPAN_PARTS, SPANS, extend, is_filtered, run_offset
 
 _SPOOL_BLOCK = 1024 * 1024
+
+
+def combined_digest(fields: Iterable[str], spans: Iterable[str], digests: Mapping[str, bytes]) -> str:
+    """One digest of all fields and spans; empty without any.
+
+    Args:
+        fields: names of the fields, in order.
+        spans: names of the annotations, in order.
+        digests: sha256 of the values of each dataset, by its name in the file.
+    """
+    names = [f"{FIELDS}/{name}" for name in fields]
+    names += [f"{SPANS}/{name}/{part}" for name in spans for part in SPAN_PARTS]
+    parts = [(name, digests[name]) for name in names]
+    return hashlib.sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
 class TokenColumn:

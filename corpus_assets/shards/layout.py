@@ -20,6 +20,12 @@ DOCUMENT_ROWS = "document_rows"
 TOKEN_CRC32 = "token_crc32"
 FIELDS = "fields"
 SPANS = "spans"
+SPAN_PARTS: dict[str, np.dtype] = {
+    "starts": np.dtype(np.int64),
+    "stops": np.dtype(np.int64),
+    "value_ends": np.dtype(np.int64),
+    "values": np.dtype(np.uint8),
+}
 INDEX_CHUNK = 8 * 1024
 PAGE = 64 * 1024
 _SMALLEST_ALIGNMENT = 1024
@@ -100,6 +106,11 @@ def _add_filter(properties: h5py.h5p.PropDCID, compression: str) -> None:
         properties.set_filter(_ZSTD_FILTER, h5py.h5z.FLAG_MANDATORY, (3,))
     else:
         raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf, zstd or blosc2")
+
+
+def is_aligned(name: str) -> bool:
+    """Whether a dataset has one value per token, and so the chunks and the codec of the tokens."""
+    return name == TOKENS or name.startswith(f"{FIELDS}/")
 
 
 def is_filtered(dataset: h5py.Dataset) -> bool:

@@ -11,22 +11,15 @@ from collections.abc import Callable
 import numpy as np
 
 from corpus_assets.shards.columns import SpooledColumn
-from corpus_assets.shards.layout import SPANS
+from corpus_assets.shards.layout import SPAN_PARTS, SPANS
 from corpus_assets.tokenizers.protocol import SpanTable
-
-PARTS: dict[str, np.dtype] = {
-    "starts": np.dtype(np.int64),
-    "stops": np.dtype(np.int64),
-    "value_ends": np.dtype(np.int64),
-    "values": np.dtype(np.uint8),
-}
 
 
 class SpanColumns:
     """Collects the annotations of one name."""
 
     def __init__(self, name: str, column: Callable[[str, np.dtype], SpooledColumn]) -> None:
-        self.parts = {part: column(f"{SPANS}/{name}/{part}", dtype) for part, dtype in PARTS.items()}
+        self.parts = {part: column(f"{SPANS}/{name}/{part}", dtype) for part, dtype in SPAN_PARTS.items()}
 
     def append(self, table: SpanTable, *, offset: int) -> None:
         """Add the ranges of one batch, which begins at token `offset` of the shard."""

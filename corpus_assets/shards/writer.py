@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from corpus_assets.errors import ShardError
 from corpus_assets.formats.columns import check_columns
 from corpus_assets.shards import layout
 from corpus_assets.shards.admission import check_ids
-from corpus_assets.shards.columns import SpooledColumn, TokenColumn
+from corpus_assets.shards.columns import SpooledColumn, TokenColumn, combined_digest
 from corpus_assets.shards.cutting import cut_documents, excess_tokens
 from corpus_assets.shards.publish import published, scratch_folder
 from corpus_assets.shards.records import TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo, info_of
@@ -116,8 +115,7 @@ class HDF5ShardWriter:
         )
 
     def _dataset(self, name: str, dtype: np.dtype, *, chunk: int) -> h5py.Dataset:
-        aligned = name == layout.TOKENS or name.startswith(layout.FIELDS)
-        compression = self._compression if aligned else "none"
+        compression = self._compression if layout.is_aligned(name) else "none"
         return layout.create_dataset(self._file, name, dtype, chunk=chunk, compression=compression)
 
     def _spooled(self, name: str, dtype: np.dtype, *, chunk: int = layout.INDEX_CHUNK) -> SpooledColumn:
@@ -277,10 +275,10 @@ class HDF5ShardWriter:
             )
 
     def _column_digest(self) -> str:
-        digests = [(f"{layout.FIELDS}/{name}", column.digest) for name, column in self._fields.items()]
+        digests = {f"{layout.FIELDS}/{name}": column.digest for name, column in self._fields.items()}
         for name, columns in self._spans.items():
-            digests += [(f"{layout.SPANS}/{name}/{part}", c.digest) for part, c in columns.parts.items()]
-        return hashlib.sha256(repr(digests).encode()).hexdigest() if digests else ""
+            digests |= {f"{layout.SPANS}/{name}/{part}": c.digest for part, c in columns.parts.items()}
+        return combined_digest(self._fields, self._spans, digests)
 
     def discard(self) -> None:
         """Drop what was written; nothing is published. Safe to call again."""
