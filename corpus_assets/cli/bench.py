@@ -47,12 +47,16 @@ def command(
     Only ratios count: both rates of a row are measured in turns on the same machine. Everything is measured
     on copies in a scratch folder; what a reader returns is compared with the plain slice before it is timed.
     """
+    import orjson
+
     from corpus_assets.benchmarks.run import run_benchmarks
-    from corpus_assets.cli.console import say_json
+    from corpus_assets.cli.console import note, say_json
     from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.cli.validate import index_path
     from corpus_assets.shards.index import load_index
+    from corpus_assets.shards.publish import publish_bytes
 
+    target = None if json_file in (None, _STDOUT) else _writable(Path(str(json_file)))
     index = load_index(index_path(config_file, corpus or _only_corpus(config_file)))
     given = {"repeats": repeats, "window_size": window, "sample_size": sample_tokens}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -70,8 +74,9 @@ def command(
         say_json(document)
         return
     _show(rows)
-    if json_file is not None:
-        _write(Path(json_file), document)
+    if target is not None:
+        publish_bytes(target, orjson.dumps(document, option=orjson.OPT_INDENT_2), scratch=target.parent)
+        note(f"wrote {target}")
 
 
 def _only_corpus(config_file: str | None) -> str:
@@ -81,6 +86,15 @@ def _only_corpus(config_file: str | None) -> str:
     if len(names) > 1:
         raise click.UsageError(f"which corpus? Give a NAME, one of {', '.join(names)}, or a PATH")
     return names[0]
+
+
+def _writable(path: Path) -> Path:
+    """`path`, refused now where it could not be written after minutes of measuring."""
+    from corpus_assets.errors import ConfigError
+
+    if path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(f"--json {path}: expected a file in a folder that exists")
+    return path
 
 
 def _machine() -> dict[str, str | int]:
@@ -105,8 +119,8 @@ def _plain(row: BenchmarkRow) -> dict[str, Any]:
 
 
 def _show(rows: list[BenchmarkRow]) -> None:
+    from corpus_assets.cli.amounts import amount
     from corpus_assets.cli.console import say_table
-    from corpus_assets.cli.progress import amount
 
     say_table(
         ("group", "measured", "rate", "compared with", "its rate", "ratio", "target", "met"),
@@ -124,13 +138,3 @@ def _show(rows: list[BenchmarkRow]) -> None:
             for row in rows
         ),
     )
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    import orjson
-
-    from corpus_assets.cli.console import note
-    from corpus_assets.shards.publish import publish_bytes
-
-    publish_bytes(path, orjson.dumps(document, option=orjson.OPT_INDENT_2), scratch=path.parent)
-    note(f"wrote {path}")

@@ -80,7 +80,8 @@ def command(
     changes = {"compression": compression, "max_document_tokens": max_document_tokens}
     changes = {key: value for key, value in changes.items() if value is not None}
 
-    from corpus_assets.cli.console import counted, note
+    from corpus_assets.cli.amounts import counted
+    from corpus_assets.cli.console import note
     from corpus_assets.cli.graph import build_through_graph, open_instance
     from corpus_assets.errors import CorpusError
 
@@ -97,6 +98,9 @@ def command(
                     force=force,
                     workers=workers,
                 )
+            except KeyboardInterrupt:
+                note(f"{config.name}: the shards that are built are kept; the next build goes on from there")
+                raise
             except CorpusError as error:
                 problems.append(f"{config.name}: {error}")
                 continue
@@ -139,52 +143,42 @@ def warn_of_changes(where: str, config: CorpusConfig, changes: dict[str, Any]) -
 
 
 def show_build(config: CorpusConfig, build: GraphBuild) -> None:
-    """A table of what was built, and whether it is released."""
+    """What was built, and the corpus as it is now."""
+    from corpus_assets.cli.amounts import counted, duration
     from corpus_assets.cli.console import say, say_table
-    from corpus_assets.cli.progress import duration
 
     report, index, rate = build.report, build.report.index, build.megabytes_per_second
-    built = len(report.planned) - len(report.failed)
+    if report.planned:
+        at = "" if rate is None else f" at {rate:,.1f} MB/s"
+        done = counted(len(report.planned) - len(report.failed), "shard")
+        say(f"{config.name}: {done} built{at}, {len(report.failed)} failed, {duration(report.seconds)}")
+    elif report.ok and not report.run_ids:
+        say(f"{config.name}: every shard is up to date and the index is released; nothing was run")
+    else:
+        say(f"{config.name}: no shard to build")
+    if index is None:
+        say(f"{config.name}: no index yet: it needs every input shard")
+        return
     passed = sum(item.passed for item in report.evidence)
     say_table(
-        (
-            "corpus",
-            "built",
-            "failed",
-            "MB/s",
-            "shards",
-            "documents",
-            "tokens",
-            "rejected",
-            "checks passed",
-            "released",
-        ),
+        ("shards", "documents", "tokens", "rejected", "checks passed", "released"),
         [
             (
-                config.name,
-                built,
-                len(report.failed),
-                "" if rate is None else rate,
-                len(index.shards) if index else 0,
-                index.document_count if index else 0,
-                index.token_count if index else 0,
-                index.ledger.rejected_count if index else 0,
+                len(index.shards),
+                index.document_count,
+                index.token_count,
+                index.ledger.rejected_count,
                 f"{passed} of {len(report.evidence)}",
                 report.released,
             )
         ],
     )
-    if not report.run_ids:
-        say(f"{config.name}: every shard is up to date and the index is released; nothing was run")
-    if index is not None:
-        say(
-            f"{config.name}: {config.index_path}, generation {index.fingerprint[:16]}, {duration(report.seconds)}"
-        )
+    say(f"{config.index_path}, generation {index.fingerprint[:16]}")
 
 
 def objections(config: CorpusConfig, report: BuildReport) -> list[str]:
     """What keeps the build from being a success, in the words of a message."""
-    from corpus_assets.cli.console import counted
+    from corpus_assets.cli.amounts import counted
 
     lines = []
     if report.failed:

@@ -21,11 +21,6 @@ def printable(text: str) -> str:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 shard`, `2 shards`, `31,526,997 tokens`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def say(text: str = "") -> None:
     """One line of a result, on stdout."""
     click.echo(printable(text))

@@ -103,21 +103,17 @@ def _export(config: CorpusConfig) -> DemoExport:
 def _show_corpus(build: GraphBuild) -> None:
     from corpus_assets.cli.console import say_table
 
-    report, index = build.report, build.report.index
+    report, index, rate = build.report, build.report.index, build.megabytes_per_second
     assert index is not None, "a build without objections has an index"
-    input_bytes = sum(shard.input_bytes for shard in index.shards)
     passed = sum(item.passed for item in report.evidence)
-    rate = build.megabytes_per_second
     say_table(
-        ("shards", "documents", "tokens", "input MB", "build MB/s", "seconds", "checks passed", "released"),
+        ("shards", "documents", "tokens", "MB/s", "checks passed", "released"),
         [
             (
                 len(index.shards),
                 index.document_count,
                 index.token_count,
-                input_bytes / 1e6,
-                "nothing to build" if rate is None else rate,
-                report.seconds,
+                "up to date" if rate is None else rate,
                 f"{passed} of {len(report.evidence)}",
                 report.released,
             )
@@ -145,7 +141,8 @@ def _show_batches(config: CorpusConfig) -> None:
 
 
 def _say_where_next(config: CorpusConfig, report: BuildReport) -> None:
-    from corpus_assets.cli.console import counted, say
+    from corpus_assets.cli.amounts import counted
+    from corpus_assets.cli.console import say
 
     runs = (
         f"the {counted(len(report.run_ids), 'run')} of this build"

@@ -30,8 +30,8 @@ def command(config_file: str | None, name: str | None, dry_run: bool, keep_relea
     NAME is a corpus of corpora.yaml; without it, all of them. The present generation is never touched.
 
     """
-    from corpus_assets.cli.console import counted, say, say_table
-    from corpus_assets.cli.progress import amount
+    from corpus_assets.cli.amounts import amount, counted
+    from corpus_assets.cli.console import say, say_table
     from corpus_assets.cli.project import Project
     from corpus_assets.shards.gc import find_garbage, remove_garbage
 

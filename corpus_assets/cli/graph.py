@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from corpus_assets.cli.progress import ProgressDisplay, amount, duration
+from corpus_assets.cli.amounts import amount, duration
+from corpus_assets.cli.progress import ProgressDisplay
 from corpus_assets.cli.project import Project
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
     from corpus_assets.defs.launch import BuildReport
     from corpus_assets.defs.progress import RunProgress
+
+# What Dagster makes of a Ctrl-C while a step runs.
+_INTERRUPTED = "DagsterExecutionInterruptedError"
 
 
 @contextmanager
@@ -61,7 +65,11 @@ def build_through_graph(
     force: bool = False,
     workers: int | None = None,
 ) -> GraphBuild:
-    """`build_corpus` with its progress on stderr."""
+    """`build_corpus` with its progress on stderr.
+
+    Raises:
+        KeyboardInterrupt: the build was interrupted.
+    """
     from corpus_assets.defs.launch import build_corpus
 
     last: RunProgress | None = None
@@ -87,6 +95,8 @@ def build_through_graph(
             on_progress=on_progress,
             on_stage=lambda stage: display.stage(f"{config.name}: {stage}"),
         )
+    if any(_INTERRUPTED in reason for reason in (*report.failed.values(), report.refusal)):
+        raise KeyboardInterrupt
     return GraphBuild(report=report, progress=last)
 
 
@@ -94,7 +104,6 @@ def _words(progress: RunProgress) -> str:
     seconds = max(progress.seconds, 1e-9)
     left = "" if progress.seconds_left is None else f", {duration(progress.seconds_left)} left"
     return (
-        f"{progress.shards_done}/{progress.shards_total} shards, "
-        f"{amount(progress.rows / seconds, 'rows/s')}, {amount(progress.tokens / seconds, 'tokens/s')}, "
-        f"{amount(progress.bytes_done / seconds, 'B/s')}{left}"
+        f"{progress.shards_done}/{progress.shards_total}, {amount(progress.rows / seconds, 'rows/s')}, "
+        f"{amount(progress.tokens / seconds, 'tok/s')}, {amount(progress.bytes_done / seconds, 'B/s')}{left}"
     )

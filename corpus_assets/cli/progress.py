@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Self, TextIO
 
-from corpus_assets.cli.console import console, note, printable
+from corpus_assets.cli.amounts import duration
+from corpus_assets.cli.console import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from corpus_assets.cli.bar import StageBar
 
 LINE_SECONDS = 5.0
 SILENCE_SECONDS = 10.0
@@ -25,63 +29,40 @@ class ProgressDisplay:
 
     def __init__(self, *, silence: float = SILENCE_SECONDS) -> None:
         self._silence = silence
+        self._stream: TextIO = sys.stderr
+        self._bar: StageBar | None = None
         self._stage = ""
-        self._stage_began = time.monotonic()
+        self._stage_began = self._last_line = time.monotonic()
         self._over = threading.Event()
         self._heart = threading.Thread(target=self._break_silence, daemon=True)
-        self._console = console(stderr=True)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._last_line = time.monotonic()
+        self._resources = ExitStack()
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                SpinnerColumn,
-                TaskProgressColumn,
-                TextColumn,
-                TimeElapsedColumn,
-            )
+        self._stream = self._resources.enter_context(_own_stderr())
+        if self._stream.isatty():
+            from corpus_assets.cli.bar import StageBar
 
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                TaskProgressColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[words]}", markup=False),
-                console=self._console,
-            )
+            self._bar = StageBar(self._stream)
             self._bar.start()
+            self._resources.callback(self._bar.stop)
         else:
             self._heart.start()
+            self._resources.callback(self._heart.join)
+            self._resources.callback(self._over.set)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        if self._bar is None:
-            self._heart.join()
-        else:
-            self._end_task()
-            self._bar.stop()
+    def __exit__(self, *error: object) -> None:
+        self._resources.close()
 
     def stage(self, words: str) -> None:
         """A new stage begins; what it amounts to is not known yet."""
         words = printable(words)
-        if self._bar is None:
-            note(words + " …")
+        if self._bar is not None:
+            self._bar.stage(words)
+        else:
+            self._stage_began = time.monotonic()
             self._stage = words
-            self._stage_began = self._last_line = time.monotonic()
-            return
-        self._end_task()
-        self._task = self._bar.add_task(words, total=None, words="")
+            self._line(words + " …")
 
     def show(self, done: float, total: float, *, words: str, line: str) -> None:
         """The stage has got `done` of `total` far.
@@ -93,40 +74,28 @@ class ProgressDisplay:
             line: the whole story, where there is no bar.
         """
         if self._bar is not None:
-            if self._task is not None:
-                self._bar.update(self._task, completed=done, total=max(total, 1), words=printable(words))
+            self._bar.show(done, total, printable(words))
         elif time.monotonic() - self._last_line >= LINE_SECONDS:
-            self._last_line = time.monotonic()
-            note(line)
+            self._line(printable(line))
+
+    def _line(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        print(text, file=self._stream, flush=True)
 
     def _break_silence(self) -> None:
         while not self._over.wait(self._silence / 4):
             now = time.monotonic()
             if self._stage and now - self._last_line >= self._silence:
-                self._last_line = now
-                note(f"{self._stage} … {duration(now - self._stage_began)} so far")
-
-    def _end_task(self) -> None:
-        if self._bar is not None and self._task is not None:
-            total = self._bar.tasks[-1].total or 1
-            self._bar.update(self._task, total=total, completed=total)
-            self._bar.stop_task(self._task)
-            self._task = None
+                self._line(f"{self._stage} … {duration(now - self._stage_began)} so far")
 
 
-def amount(number: float, unit: str) -> str:
-    """A quantity in three digits: 1234567 bytes are `1.23 MB` with the unit `B`."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
-            return f"{number / factor:.3g} {prefix}{unit}"
-    return f"{number:.3g} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person reads them: `7 s`, `2 min 5 s`, `3 h 20 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+@contextmanager
+def _own_stderr() -> Iterator[TextIO]:
+    """Stderr as it is now: while a step runs, Dagster points descriptor 2 to the step's log file."""
+    try:
+        descriptor = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):
+        yield sys.stderr  # replaced by something that is no file
+        return
+    with open(descriptor, "w", encoding=sys.stderr.encoding, errors="backslashreplace") as stream:
+        yield stream

@@ -35,7 +35,8 @@ def command(config_file: str | None, name: str, *, shards: tuple[str, ...], work
     A shard comes back only with the digests that the index records, so the generation and its release stay
     what they were. Where the input or an option has changed since, `corpus build` is what helps.
     """
-    from corpus_assets.cli.console import counted, say
+    from corpus_assets.cli.amounts import counted
+    from corpus_assets.cli.console import say
     from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.cli.project import Project
     from corpus_assets.errors import ShardError

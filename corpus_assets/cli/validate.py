@@ -99,8 +99,8 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
     import threading
     import time
 
-    from corpus_assets.cli.console import counted
-    from corpus_assets.cli.progress import ProgressDisplay, amount
+    from corpus_assets.cli.amounts import amount, counted
+    from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.errors import IndexMismatchError
     from corpus_assets.shards.index import load_index
     from corpus_assets.shards.records import ShardInfo
@@ -127,8 +127,8 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
 
 
 def _show(path: Path, report: ValidationReport, *, quick: bool) -> None:
-    from corpus_assets.cli.console import counted, say
-    from corpus_assets.cli.progress import amount
+    from corpus_assets.cli.amounts import amount, counted
+    from corpus_assets.cli.console import say
 
     looked_at = counted(report.shard_count, "shard")
     looked_at += (

@@ -31,3 +31,9 @@ def test_every_row_stands_beside_what_it_is_compared_with(built, figures):
 def test_a_corpus_that_is_not_built_cannot_be_measured(shell):
     shell.configure()
     assert "no such file, expected the index of a built corpus" in shell.refused("bench")
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(built):
+    assert built.refused("bench", "--json", "nowhere/figures.json").startswith(
+        "--json nowhere/figures.json: "
+    )

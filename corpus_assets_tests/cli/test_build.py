@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
-
-import pytest
 
 from corpus_assets import load_index
 from corpus_assets.cli.build import COMPRESSIONS
@@ -19,16 +17,6 @@ from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.release import load_release
 
 CORPUS = Path(sys.executable).with_name("corpus")
-
-
-def word_tokenizer(path: Path, **vocabulary: int) -> Path:
-    """A tokenizer.json that knows a few words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=next(iter(vocabulary))))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(path))
-    return path
 
 
 def test_a_build_is_released_from_any_subfolder_and_a_second_one_runs_nothing(shell, monkeypatch):
@@ -104,6 +92,24 @@ def test_a_build_takes_every_compression_that_corpora_yaml_takes():
     assert get_args(Compression) == COMPRESSIONS
 
 
+def test_an_interrupted_build_says_so_and_the_next_one_goes_on(builder):
+    builder.configure()
+    builder.write_input("a.jsonl", "ab")
+    with subprocess.Popen(
+        [CORPUS, "build"], cwd=builder.folder, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while "building 1 shard" not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
+        shown = process.stderr.read()
+    assert process.returncode == 130
+    assert shown.endswith(
+        "c: the shards that are built are kept; the next build goes on from there\ninterrupted\n"
+    )
+    assert builder("build").exit_code == 0
+
+
 def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder):
     config = builder.configure()
     builder.write_input("a.jsonl", "ab")
@@ -116,63 +122,3 @@ def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder
     )
     assert load_release(builder.root).document_count == 1
     assert "--shard needs the NAME of a corpus: c, d" in builder.refused("build", "--shard", "a.jsonl")
-
-
-BAD = {
-    "a key with a typo": ({"tokenzier": "byte"}, "corpus c:\n  tokenzier: unknown key, expected one of: "),
-    "a value of the wrong kind": ({"window_size": 0}, "corpus c:\n  window_size: found 0: "),
-    "a missing folder": ({"input": "nowhere"}, "/nowhere: no such file or folder"),
-    "an empty folder": ({"input": "empty"}, "/empty: holds no input"),
-    "a tokenizer file that is not there": ({"tokenizer": "./none.json"}, "/none.json: cannot be read"),
-    "a tokenizer file that is not one": (
-        {"tokenizer": "data/corpora.yaml.json"},
-        "corpora.yaml.json: is not JSON",
-    ),
-    "an encoding that does not exist": ({"tokenizer": "gpt9"}, "gpt9: unknown tokenizer"),
-    "a boundary outside the vocabulary": (
-        {"tokenizer": "words.json", "boundary_token": "<end>"},
-        "boundary token '<end>' is not in the vocabulary",
-    ),
-    "a vocabulary without an end of text": ({"tokenizer": "words.json"}, "words.json: "),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_bad_input_ends_in_one_message(shell, what):
-    options, message = BAD[what]
-    shell.configure(**options)
-    shell.write_input("a.jsonl", "ab")
-    (shell.folder / "empty").mkdir()
-    (shell.folder / "data/corpora.yaml.json").write_text("corpora:\n")
-    word_tokenizer(shell.folder / "words.json", a=0, b=1)
-    assert message in shell.refused("build")
-
-
-def test_bad_input_ends_in_one_message_in_a_shell_of_its_own(shell):
-    config = shell.configure(input="nowhere")
-    environment = {**os.environ, "CORPUS_CONFIG": str(config)}
-    process = subprocess.run(
-        [CORPUS, "build"], cwd="/", env=environment, capture_output=True, text=True, check=False
-    )
-    assert process.returncode == 2
-    assert process.stdout == ""
-    assert process.stderr == (
-        "c: looking at the inputs …\n"
-        f"Error: c: {shell.folder}/nowhere: no such file or folder, expected a folder of input files\n"
-    )
-
-
-def test_a_corpora_yaml_that_cannot_be_read_is_named(shell):
-    assert "no such file, neither here nor in a folder above" in shell.refused("build")
-    assert shell.refused("--config", "x.yaml", "build").endswith(
-        "x.yaml: No such file or directory; expected a corpora.yaml"
-    )
-    shell.configure().write_text("corpora: [")
-    assert "data/corpora.yaml: not YAML" in shell.refused("build")
-
-
-def test_an_unknown_corpus_is_answered_with_those_there_are(shell):
-    config = shell.configure()
-    config.write_text(config.read_text().replace("  c:", "  stdlib:"))
-    message = shell.refused("build", "stdlb")
-    assert message == f"{config}: no corpus 'stdlb'; did you mean 'stdlib'? It has: stdlib"

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from corpus_assets.cli.amounts import amount, duration
+from corpus_assets.cli.bar import StageBar
 from corpus_assets.cli.console import printable
-from corpus_assets.cli.progress import amount, duration
+from corpus_assets.cli.progress import ProgressDisplay
 
 CORPUS = Path(sys.executable).with_name("corpus")
 
@@ -60,6 +62,40 @@ def test_a_terminal_gets_a_bar_and_a_pipe_gets_plain_lines(built):
         os.close(ours)
         output, _ = process.communicate()
     assert output == piped.stdout
-    assert "hashing 2 shards" in shown
-    assert "100%" in shown
-    assert "2/2 shards" in shown
+    assert "✓ hashing 2 shards, 2/2 shards, " in shown
+
+
+def test_a_bar_shows_how_far_the_stage_is():
+    ours, theirs = pty.openpty()
+    with open(theirs, "w") as terminal:
+        bar = StageBar(terminal)
+        bar.start()
+        bar.stage("building [red] 4 shards")
+        bar.show(1, 4, "1/4, 3 s left")
+        shown = ""
+        while " 25% 1/4, 3 s left" not in shown:
+            shown += os.read(ours, 4096).decode()
+        bar.stop()
+    assert "building [red] 4 shards" in shown
+    assert "✓ building [red] 4 shards, 1/4, 3 s left, 0 s" in read_terminal(ours)
+    os.close(ours)
+
+
+def test_silence_is_broken_where_there_is_no_bar(capfd):
+    with ProgressDisplay(silence=0.01) as display:
+        display.stage("checking")
+        shown = ""
+        while "checking … 0 s so far" not in shown:
+            shown += capfd.readouterr().err
+    assert shown.startswith("checking …\n")
+
+
+def test_progress_stays_visible_while_stderr_is_redirected(capfd):
+    with ProgressDisplay() as display:
+        before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        display.stage("building")
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
+    assert capfd.readouterr().err == "building …\n"
