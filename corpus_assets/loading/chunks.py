@@ -93,14 +93,14 @@ class ChunkedShard:
         import hdf5plugin  # noqa: F401  (registers blosc2)
 
         with open_shard(self.file.path) as file:
-            return file["tokens"][start : start + count]
+            return file[self.file.dataset][start : start + count]
 
 
 def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
     os.close(file.open())
     try:
         with open_shard(file.path) as opened:
-            tokens = opened["tokens"]
+            tokens = opened[file.dataset]
             found = (tokens.dtype, tokens.chunks)
             length = tokens.shape[0]
             chunks: list[tuple[int, int, int, int]] = []
@@ -113,7 +113,7 @@ def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
         raise ShardError(f"{file.path}: not a readable token shard: {error}") from error
     if found != (dtype, (file.chunk_size,)) or length < file.token_count:
         raise IndexMismatchError(
-            f"{file.path}: tokens are {length} of {found[0]} in chunks of {found[1]}, shards.json says "
+            f"{file.path}: {file.dataset} are {length} of {found[0]} in chunks of {found[1]}, shards.json says "
             f"{file.token_count} of {dtype} in chunks of ({file.chunk_size},)"
         )
     placed = np.array(sorted(chunks), np.int64).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""Where the tokens of each shard lie in its file, checked against the file before anything is mapped.
+"""Where the tokens of each shard, and what is stored beside them, lie in its file, checked against the file before anything is mapped.
 
 An index and its files are untrusted here: touching a mapped page behind the end of a file kills the process, so
 every number is compared with what the operating system says about the file.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -17,10 +16,14 @@ import numpy as np
 from corpus_assets.errors import IndexMismatchError
 from corpus_assets.shards.records import ShardIndex, ShardInfo
 
+# As in shards.layout, which imports h5py; a chunked reader compares chunk sizes with the file.
+TOKENS, FIELDS, DOCUMENT_ENDS = "tokens", "fields", "document_ends"
+INDEX_CHUNK = 8 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """One non-empty token shard as a reader sees it.
+    """One dataset of a shard as a reader sees it: its tokens, or another one, whose items stand for tokens here.
 
     Attributes:
         path: the HDF5 file, below the corpus root.
@@ -29,6 +32,7 @@ class TokenFile:
         itemsize: bytes per token.
         chunk_size: tokens per HDF5 chunk.
         file_bytes: size of the whole file.
+        dataset: its name in the file.
     """
 
     path: str
@@ -37,6 +41,7 @@ class TokenFile:
     itemsize: int
     chunk_size: int
     file_bytes: int
+    dataset: str = TOKENS
 
     def open(self) -> int:
         """A descriptor of the file, read-only, after comparing it with the index.
@@ -84,30 +89,72 @@ def token_files(index: ShardIndex, dtype: np.dtype) -> list[TokenFile]:
     for shard in index.shards:
         _check_counts(shard, start)
         start += shard.token_count
-    return list(_files(index, dtype))
+    return [_file(index, shard, TOKENS, dtype) for shard in index.shards if shard.token_count]
 
 
-def _files(index: ShardIndex, dtype: np.dtype) -> Iterable[TokenFile]:
-    root = str(index.root)
-    for shard in index.shards:
-        if shard.token_count == 0:
-            continue
-        parts = PurePosixPath(shard.path).parts
-        if not parts or shard.path.startswith("/") or ".." in parts or "\0" in shard.path:
-            raise IndexMismatchError(
-                f"{root}: shard {shard.key}: path is {shard.path!r}, expected one below the corpus root"
-            )
-        offset = shard.extents.get("tokens") if shard.compression == "none" else None
-        if offset is not None:
-            _check_extent(shard, offset, dtype.itemsize)
-        yield TokenFile(
-            path=os.path.join(root, *parts),
-            offset=offset,
-            token_count=shard.token_count,
-            itemsize=dtype.itemsize,
-            chunk_size=shard.chunk_size,
-            file_bytes=shard.file_bytes,
+def field_dtype_of(index: ShardIndex, name: str) -> np.dtype:
+    """The stored dtype of a per-token field, little-endian.
+
+    Raises:
+        KeyError: no shard has the field, naming those there are.
+        IndexMismatchError: not every shard has it, or with several dtypes.
+    """
+    found = {shard.fields.get(name, "") for shard in index.shards}
+    if found <= {""}:
+        names = sorted({field for shard in index.shards for field in shard.fields})
+        raise KeyError(f"{index.root}: no field {name!r}, found {', '.join(names) or 'no fields'}")
+    if len(found) > 1:
+        dtypes = ", ".join(sorted(dtype or "absent" for dtype in found))
+        raise IndexMismatchError(f"{index.root}: field {name} is {dtypes}; expected one dtype in all shards")
+    try:
+        return np.dtype(found.pop()).newbyteorder("<")
+    except TypeError as error:
+        raise IndexMismatchError(f"{index.root}: field {name}: {error}") from error
+
+
+def field_files(index: ShardIndex, name: str, dtype: np.dtype) -> list[TokenFile]:
+    """The values of a field in the non-empty shards of a checked `index`, one for each token."""
+    dataset = f"{FIELDS}/{name}"
+    return [_file(index, shard, dataset, dtype) for shard in index.shards if shard.token_count]
+
+
+def document_end_files(index: ShardIndex) -> list[TokenFile]:
+    """The document ends of the shards of a checked `index` that have documents, one for each document."""
+    dtype = np.dtype("<i8")
+    return [_file(index, shard, DOCUMENT_ENDS, dtype) for shard in index.shards if shard.document_count]
+
+
+def _file(index: ShardIndex, shard: ShardInfo, dataset: str, dtype: np.dtype) -> TokenFile:
+    count = shard.document_count if dataset == DOCUMENT_ENDS else shard.token_count
+    chunk_size = INDEX_CHUNK if dataset == DOCUMENT_ENDS else shard.chunk_size
+    offset = shard.extents.get(dataset)
+    if dataset != DOCUMENT_ENDS and shard.compression != "none":
+        offset = None
+    if offset is not None:
+        _check_extent(shard, dataset, offset, count, dtype.itemsize)
+    return TokenFile(
+        path=shard_path(index, shard),
+        offset=offset,
+        token_count=count,
+        itemsize=dtype.itemsize,
+        chunk_size=chunk_size,
+        file_bytes=shard.file_bytes,
+        dataset=dataset,
+    )
+
+
+def shard_path(index: ShardIndex, shard: ShardInfo) -> str:
+    """The file of a shard, below the corpus root.
+
+    Raises:
+        IndexMismatchError: the index names a path elsewhere.
+    """
+    parts = PurePosixPath(shard.path).parts
+    if not parts or shard.path.startswith("/") or ".." in parts or "\0" in shard.path:
+        raise IndexMismatchError(
+            f"{index.root}: shard {shard.key}: path is {shard.path!r}, expected one below the corpus root"
         )
+    return os.path.join(index.root, *parts)
 
 
 def _check_counts(shard: ShardInfo, start: int) -> None:
@@ -122,10 +169,10 @@ def _check_counts(shard: ShardInfo, start: int) -> None:
         )
 
 
-def _check_extent(shard: ShardInfo, offset: int, itemsize: int) -> None:
-    end = shard.file_bytes - shard.token_count * itemsize
+def _check_extent(shard: ShardInfo, dataset: str, offset: int, count: int, itemsize: int) -> None:
+    end = shard.file_bytes - count * itemsize
     if not isinstance(offset, int) or not 0 <= offset <= end or offset % itemsize:
         raise IndexMismatchError(
-            f"shard {shard.key}: its {shard.token_count} tokens begin at byte {offset!r} of {shard.file_bytes}, "
+            f"shard {shard.key}: its {count} {dataset} begin at byte {offset!r} of {shard.file_bytes}, "
             f"expected a multiple of {itemsize} from 0 to {end}"
         )

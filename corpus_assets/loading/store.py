@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import operator
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError
-from corpus_assets.loading.extents import TokenFile, token_dtype_of, token_files
-from corpus_assets.loading.mapping import Access, FlatReader, can_map_flat, mappings_left
+from corpus_assets.loading.extents import token_dtype_of, token_files
+from corpus_assets.loading.mapping import Access
+from corpus_assets.loading.reader import Layout, TokenReader, open_reader
 from corpus_assets.shards.records import ShardIndex
 
 if TYPE_CHECKING:
@@ -22,18 +21,8 @@ if TYPE_CHECKING:
 
     from corpus_assets.loading.documents import DocumentLocation
 
-Layout = Literal["auto", "flat", "pieces"]
-
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 _CAST_BLOCK_BYTES = 64 * 1024
-
-logger = logging.getLogger(__name__)
-
-
-class _Reader(Protocol):
-    def read(self, start: int, stop: int) -> np.ndarray: ...
-    def rows(self, starts: np.ndarray, length: int) -> np.ndarray: ...
-    def advise(self, access: Access) -> None: ...
 
 
 class MmapTokenStore:
@@ -85,7 +74,7 @@ class MmapTokenStore:
     def _open(self) -> None:
         self._dtype = token_dtype_of(self._index)
         self._token_count = self._index.token_count
-        self._reader: _Reader | None = _open_reader(
+        self._reader: TokenReader | None = open_reader(
             token_files(self._index, self._dtype),
             self._dtype,
             layout=self._layout,
@@ -231,7 +220,7 @@ class MmapTokenStore:
         self._access = access
         self._opened().advise(access)
 
-    def _opened(self) -> _Reader:
+    def _opened(self) -> TokenReader:
         if self._closed:
             raise ValueError(f"{self._index.root}: the store is closed")
         if self._reader is None:
@@ -275,34 +264,3 @@ def _check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None)
         raise ValueError(f"out is {out.dtype}, dtype says {np.dtype(dtype)}")
     if not out.flags.writeable:
         raise ValueError("out is read-only, expected a writable array")
-
-
-def _open_reader(
-    files: Sequence[TokenFile], dtype: np.dtype, *, layout: Layout, cache_bytes: int, threads: int
-) -> _Reader:
-    obstacle = _obstacle_to_flat(files)
-    if layout == "flat" and obstacle:
-        raise ValueError(f"layout is flat, but {obstacle}")
-    if layout == "pieces" or obstacle:
-        if obstacle and layout == "auto" and all(file.offset is not None for file in files):
-            logger.warning("%s; shards are mapped on demand, which is slower", obstacle)
-        from corpus_assets.loading.piecewise import PiecewiseReader
-
-        return PiecewiseReader(files, dtype, threads=threads, cache_bytes=cache_bytes)
-    return FlatReader(files, dtype)
-
-
-def _obstacle_to_flat(files: Sequence[TokenFile]) -> str | None:
-    """Why the corpus cannot be mapped as one array; None where it can."""
-    chunked = [file.path for file in files if file.offset is None]
-    if chunked:
-        return f"{len(chunked)} shards are compressed or scattered, the first is {chunked[0]}"
-    if not can_map_flat():
-        return "this platform has no 64-bit mmap with MAP_FIXED"
-    left = mappings_left()
-    if left is not None and len(files) > left:
-        return (
-            f"the corpus needs {len(files)} memory mappings and this process may make {left} more: "
-            "vm.max_map_count; raise it with `sysctl -w vm.max_map_count=262144`"
-        )
-    return None
