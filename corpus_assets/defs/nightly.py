@@ -46,7 +46,7 @@ def release_sensor(corpus: Corpus, jobs: CorpusJobs) -> dg.SensorDefinition:
     @dg.sensor(
         name=corpus.named("release_after_build"),
         job=jobs.corpus,
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="After a night's builds: index, checks, statistics, throughput, release.",
     )
