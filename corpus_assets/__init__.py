@@ -13,6 +13,10 @@ _ROOM_OF = {
     "load_tokenizer": "tokenizers",
     "JSONLSource": "sources.jsonl",
     "ParquetSource": "sources.parquet",
+    "PackedRecord": "formats.protocol",
+    "RecordFormat": "formats.protocol",
+    "RecordRejected": "formats.protocol",
+    "record_format": "formats",
     "HDF5ShardWriter": "shards.writer",
     "write_shard": "shards.standalone",
     "tokenize_jsonl_path": "shards.standalone",
@@ -21,6 +25,7 @@ _ROOM_OF = {
     "ShardInfo": "shards.records",
     "ShardIndex": "shards.records",
     "load_index": "shards.index",
+    "recode_corpus": "shards.recode",
     "validate_corpus": "shards.validate",
     "MmapTokenStore": "loading.store",
     "SlidingWindowDataloader": "loading.loader",
@@ -36,7 +41,10 @@ __all__ = [
     "HDF5ShardWriter",
     "JSONLSource",
     "MmapTokenStore",
+    "PackedRecord",
     "ParquetSource",
+    "RecordFormat",
+    "RecordRejected",
     "ShardIndex",
     "ShardInfo",
     "ShardedTokenizationPipeline",
@@ -44,6 +52,8 @@ __all__ = [
     "load_index",
     "load_tokenizer",
     "pack_documents",
+    "recode_corpus",
+    "record_format",
     "tokenize_jsonl_path",
     "validate_corpus",
     "write_corpus",
@@ -53,12 +63,17 @@ __all__ = [
 if TYPE_CHECKING:
     from corpus_assets.defs.component import CorpusComponent as CorpusComponent
     from corpus_assets.errors import CorpusError as CorpusError
+    from corpus_assets.formats import record_format as record_format
+    from corpus_assets.formats.protocol import PackedRecord as PackedRecord
+    from corpus_assets.formats.protocol import RecordFormat as RecordFormat
+    from corpus_assets.formats.protocol import RecordRejected as RecordRejected
     from corpus_assets.loading.loader import SlidingWindowDataloader as SlidingWindowDataloader
     from corpus_assets.loading.packing import pack_documents as pack_documents
     from corpus_assets.loading.store import MmapTokenStore as MmapTokenStore
     from corpus_assets.shards.corpus import write_corpus as write_corpus
     from corpus_assets.shards.index import load_index as load_index
     from corpus_assets.shards.pipeline import ShardedTokenizationPipeline as ShardedTokenizationPipeline
+    from corpus_assets.shards.recode import recode_corpus as recode_corpus
     from corpus_assets.shards.records import ShardIndex as ShardIndex
     from corpus_assets.shards.records import ShardInfo as ShardInfo
     from corpus_assets.shards.standalone import tokenize_jsonl_path as tokenize_jsonl_path

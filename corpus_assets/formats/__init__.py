@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from corpus_assets.errors import ConfigError
 from corpus_assets.formats.protocol import RecordFormat
-from corpus_assets.shapes import DEFAULT_TEMPLATE, DEFAULT_TRAIN_ROLES, DocumentShape
 
 if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
+    from corpus_assets.shapes import DocumentShape
 
 __all__ = ["content_fingerprint", "format_of", "load_format", "record_format"]
 
@@ -54,6 +54,7 @@ def _base_format(shape: DocumentShape) -> RecordFormat:
         return SegmentsFormat(text_field=shape.text_field, spans=spans)
     if shape.format == "chat":
         from corpus_assets.formats.chat import ChatFormat
+        from corpus_assets.shapes import DEFAULT_TEMPLATE, DEFAULT_TRAIN_ROLES
 
         return ChatFormat(
             text_field=shape.text_field,
@@ -77,6 +78,8 @@ def record_format(format: str = "text", **options: Any) -> RecordFormat:
         ConfigError: an option cannot be used.
     """
     from pydantic import ValidationError
+
+    from corpus_assets.shapes import DocumentShape
 
     try:
         return load_format(DocumentShape(format=format, **options))
