@@ -90,9 +90,11 @@ def _document(packed: PackedRecord, record_format: RecordFormat, tokenizer: Toke
         )
     if (ids == tokenizer.boundary_id).any():
         raise RecordRejected(BOUNDARY_IN_TEXT, DOES_NOT_FIT)
+    stored = np.full(len(ids) + 1, tokenizer.boundary_id, token_dtype(tokenizer.max_token_id))
+    stored[:-1] = ids
     document = EncodedDocuments(
-        ids=np.append(ids, tokenizer.boundary_id).astype(token_dtype(tokenizer.max_token_id)),
-        ends=np.array([len(ids) + 1]),
+        ids=stored,
+        ends=np.array([len(stored)]),
         fields={name: np.asarray(values) for name, values in packed.fields.items()},
         spans=packed.spans,
     )

@@ -98,8 +98,11 @@ class PiecewiseFormat(ABC):
                     spans[name] = to_tokens(found, tokens)
         else:
             encoded = tokenizer.encode_documents(texts)
-            lengths = (np.diff(encoded.ends, prepend=0) - 1).tolist()
-            ids = np.delete(encoded.ids, encoded.ends - 1)
+            ends = encoded.ends.tolist()
+            lengths = [end - start - 1 for start, end in zip([0, *ends], ends, strict=False)]
+            inside = np.ones(len(encoded.ids), dtype=bool)
+            inside[encoded.ends - 1] = False
+            ids = encoded.ids[inside]
         if self.has_mask:
             train = np.array([piece.train for piece in pieces] or [False], dtype=np.uint8)
             fields[LOSS_MASK] = np.append(np.repeat(train[: len(pieces)], lengths), train[-1])
