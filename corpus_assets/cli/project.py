@@ -65,7 +65,7 @@ class Project:
     def dagster_home(self) -> Path:
         """$DAGSTER_HOME where it is set, else data/dagster_home in the project."""
         named = os.environ.get("DAGSTER_HOME")
-        return Path(named).absolute() if named else self.folder / DAGSTER_HOME
+        return Path(named).expanduser().absolute() if named else self.folder / DAGSTER_HOME
 
     @property
     def workspace(self) -> Path:

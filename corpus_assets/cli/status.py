@@ -121,9 +121,11 @@ def _leases(state: CorpusState) -> str:
 
 
 def _findings(state: CorpusState) -> str:
+    from corpus_assets.cli.amounts import counted
+
     if not state.findings:
         return "none ran"
     passed = sum(finding.passed for finding in state.findings)
-    lines = [f"{passed} of {len(state.findings)} passed"]
+    lines = [f"{passed} of {counted(len(state.findings), 'blocking check')} passed"]
     lines += [f"            {item.check}: {item.detail}" for item in state.findings if not item.passed]
     return "\n".join(lines)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from corpus_assets.cli.init import CORPORA_YAML
 from corpus_assets.cli.project import Project
 from corpus_assets.config import CorpusConfig, load_config, parse_corpus
+from corpus_assets.defs.home import dagster_home
 
 WRITTEN = ["data/corpora.yaml", "data/dagster_home/dagster.yaml", "workspace.yaml"]
 
@@ -43,3 +45,13 @@ def test_the_commented_example_names_every_key_with_its_default(tmp_path):
 def test_a_new_project_has_the_corpus_of_the_demo(shell):
     shell("init", "mine")
     assert list(load_config(shell.folder / "mine/data/corpora.yaml")) == ["stdlib"]
+
+
+@pytest.mark.parametrize("named", [None, "elsewhere", "~/elsewhere"])
+def test_the_commands_and_the_graph_mean_the_same_dagster_home(shell, monkeypatch, named):
+    monkeypatch.setenv("HOME", str(shell.folder))
+    if named is not None:
+        monkeypatch.setenv("DAGSTER_HOME", named)
+    shell.configure()
+    project = Project.load(None)
+    assert dagster_home(project.folder) == project.dagster_home
