@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,14 +12,18 @@ from typing import Any
 
 import orjson
 
-from corpus_assets.errors import IndexMismatchError, MissingShardsError
+from corpus_assets.errors import IndexMismatchError, MissingShardsError, one_line
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.records import FORMAT_VERSION, ShardIndex, ShardInfo
+from corpus_assets.shards.regular import read_regular
 
 INDEX = "shards.json"
 SHARDS = "shards"
 RELEASES = "releases"
 _NAMED_IN_ERROR = 20
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,255}")
+_CHUNK_BYTES = 2**32  # HDF5's limit
+_LARGEST = 2**62  # sums and differences of two such numbers fit 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +55,12 @@ def current_shard(root: Path, key: str) -> ShardInfo | None:
     """
     path = record_path(root, key)
     try:
-        info = _parse([orjson.loads(path.read_bytes())], where=path)[0]
+        info = _parse([orjson.loads(read_regular(path))], where=path)[0]
         return info if (root / info.path).stat().st_size == info.file_bytes else None
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise IndexMismatchError(f"{path}: {error.strerror}, expected the record of a shard") from error
     except orjson.JSONDecodeError as error:
         raise IndexMismatchError(f"{path}: not JSON: {error}; `corpus repair` rebuilds this shard") from error
 
@@ -105,7 +112,7 @@ def load_index(path: str | Path) -> ShardIndex:
         file = file / INDEX
     root = file.parent.parent if file.parent.name == RELEASES else file.parent
     try:
-        document = orjson.loads(file.read_bytes())
+        document = orjson.loads(read_regular(file))
     except FileNotFoundError as error:
         raise IndexMismatchError(
             f"{file}: no such file, expected the shards.json of a built corpus"
@@ -116,19 +123,26 @@ def load_index(path: str | Path) -> ShardIndex:
         raise IndexMismatchError(f"{file}: not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("shards"), list):
         raise IndexMismatchError(f"{file}: not an index, expected an object with `shards`")
-    if (version := document.get("format_version")) != FORMAT_VERSION:
-        raise IndexMismatchError(f"{file}: format_version is {version!r}, expected {FORMAT_VERSION}")
-    if (recorded := document.pop("checksum", None)) != (found := _checksum(document)):
-        raise IndexMismatchError(f"{file}: checksum is {found}, the file says {recorded}: it was damaged")
-    rows = [
-        {**row, "tokenizer": document["tokenizer"]} if isinstance(row, dict) else row
-        for row in document["shards"]
-    ]
+    version = document.get("format_version")
+    if version != FORMAT_VERSION:
+        raise IndexMismatchError(f"{file}: format_version is {one_line(version)}, expected {FORMAT_VERSION}")
+    recorded = document.pop("checksum", None)
+    try:
+        found = _checksum(document)
+    except orjson.JSONEncodeError as error:
+        raise IndexMismatchError(f"{file}: not an index: {error}") from error
+    if recorded != found:
+        raise IndexMismatchError(
+            f"{file}: checksum is {found}, the file says {one_line(recorded)}: it was damaged"
+        )
+    tokenizer = document.get("tokenizer")
+    rows = [{**row, "tokenizer": tokenizer} if isinstance(row, dict) else row for row in document["shards"]]
     index = ShardIndex(shards=_parse(rows, where=file), root=root)
     _check_order(index, where=file)
     if index.fingerprint != document.get("fingerprint"):
         raise IndexMismatchError(
-            f"{file}: fingerprint is {index.fingerprint}, the file says {document.get('fingerprint')}"
+            f"{file}: fingerprint is {index.fingerprint}, "
+            f"the file says {one_line(document.get('fingerprint'))}"
         )
     return index
 
@@ -174,32 +188,46 @@ def _checksum(document: dict[str, Any]) -> str:
 
 
 def _parse(rows: list[Any], *, where: Path) -> tuple[ShardInfo, ...]:
-    """Rows as records, each field of the right type, each path inside the corpus."""
+    """Rows as records, each field of the right type and in its range, each path inside the corpus."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
         shards = TypeAdapter(tuple[ShardInfo, ...]).validate_python(rows)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        place = one_line(".".join(map(str, first["loc"])))
         raise IndexMismatchError(f"{where}: shard {place}: {first['msg']}") from error
     for shard in shards:
-        path = PurePosixPath(shard.path)
-        counts = (
-            shard.token_count,
-            shard.document_count,
-            shard.file_bytes,
-            shard.data_offset,
-            shard.data_bytes,
-            *shard.extents.values(),
-        )
-        if path.is_absolute() or ".." in path.parts or "\\" in shard.path or "\0" in shard.path:
-            raise IndexMismatchError(
-                f"{where}: shard {shard.key}: path {shard.path!r} leads out of the corpus"
-            )
-        if min(counts) < 0 or shard.chunk_size < 1 or shard.dtype not in ("uint16", "uint32"):
-            raise IndexMismatchError(f"{where}: shard {shard.key}: counts, chunk_size or dtype out of range")
+        _check_row(shard, where=f"{where}: shard {one_line(shard.key)}")
     return shards
+
+
+def _check_row(shard: ShardInfo, *, where: str) -> None:
+    if not _KEY.fullmatch(shard.key):
+        raise IndexMismatchError(f"{where}: expected a key of at most 255 letters, digits, `.`, `_` and `-`")
+    path = PurePosixPath(shard.path)
+    if path.is_absolute() or ".." in path.parts or "\\" in shard.path or "\0" in shard.path:
+        raise IndexMismatchError(f"{where}: path {one_line(shard.path)} leads out of the corpus")
+    ledger = shard.ledger
+    counts = {
+        "token_count": shard.token_count,
+        "document_count": shard.document_count,
+        "file_bytes": shard.file_bytes,
+        "input_bytes": shard.input_bytes,
+        "data_offset": shard.data_offset,
+        "data_bytes": shard.data_bytes,
+        "window_size": shard.window_size - 1,
+        **{f"extents of {name}": offset for name, offset in shard.extents.items()},
+        **{f"ledger: {name}": getattr(ledger, name) for name in ("rows", "documents", "blank")},
+        **{f"ledger: {reason}": count for reason, count in ledger.rejected.items()},
+    }
+    for name, count in counts.items():
+        if not 0 <= count < _LARGEST:
+            raise IndexMismatchError(f"{where}: {one_line(name)} is out of range")
+    if shard.dtype not in ("uint16", "uint32"):
+        raise IndexMismatchError(f"{where}: dtype is {one_line(shard.dtype)}, expected uint16 or uint32")
+    if not 1 <= shard.chunk_size < _CHUNK_BYTES // (2 if shard.dtype == "uint16" else 4):
+        raise IndexMismatchError(f"{where}: chunk_size is out of range")
 
 
 def _check_order(index: ShardIndex, *, where: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from corpus_assets.errors import ConfigError
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
+from corpus_assets.shards.regular import read_regular
 from corpus_assets.sources.discover import ListedInput, content_sha256, list_inputs
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _recorded(root: Path) -> tuple[InputFile, ...]:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(tuple[InputFile, ...]).validate_json((root / MANIFEST).read_bytes())
+        return TypeAdapter(tuple[InputFile, ...]).validate_json(read_regular(root / MANIFEST))
     except (FileNotFoundError, NotADirectoryError, ValidationError):
         return ()
 

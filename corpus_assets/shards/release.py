@@ -12,6 +12,7 @@ from corpus_assets.errors import NotReleasedError
 from corpus_assets.shards.index import INDEX, RELEASES, publish_index
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.records import ShardIndex
+from corpus_assets.shards.regular import read_regular
 
 RELEASE = "release.json"
 
@@ -101,8 +102,10 @@ def _read(path: Path) -> Release | None:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(Release).validate_json(path.read_bytes())
+        return TypeAdapter(Release).validate_json(read_regular(path))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise NotReleasedError(f"{path}: {error.strerror}, expected the record of a release") from error
     except ValidationError as error:
         raise NotReleasedError(f"{path}: damaged: {error.errors()[0]['msg']}; release again") from error
