@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from corpus_assets.errors import CorpusError
+from corpus_assets.errors import CorpusTooShortError
 from corpus_assets.loading.permutation import MAX_LENGTH, hash64, permute, stream_key
 from corpus_assets.loading.windows import cell_widths, first_sample, num_windows
 
@@ -20,10 +20,6 @@ Order = Literal["random", "sequential", "cyclic"]
 Tail = Literal["wrap", "drop", "pad"]
 
 _START_IN_CELL = 1  # permutations have purpose 0
-
-
-class CorpusTooShortError(CorpusError, ValueError):
-    """The corpus has not one whole window, or with tail="drop" not one global batch of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

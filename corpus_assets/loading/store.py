@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -11,14 +12,18 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError
+from corpus_assets.loading.columns import COMPUTED_FIELDS, Columns, TokenField
 from corpus_assets.loading.extents import token_dtype_of, token_files
 from corpus_assets.loading.mapping import Access
+from corpus_assets.loading.marks import ReadingMark
 from corpus_assets.loading.reader import Layout, TokenReader, open_reader
+from corpus_assets.loading.requests import checked_slice, checked_starts
 from corpus_assets.shards.records import ShardIndex
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
+    from corpus_assets.loading.document_index import DocumentIndex
     from corpus_assets.loading.documents import DocumentLocation
 
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
@@ -32,7 +37,8 @@ class MmapTokenStore:
     the store is closed. Uncompressed shards are mapped, side by side where the platform can; compressed ones
     are decoded chunk by chunk. It holds no file descriptor and no HDF5 handle between calls. It may be read from
     several threads and after a fork; a pickled store carries the index and opens the files again in the process
-    that reads it, the same files even if shards.json has been replaced since.
+    that reads it, the same files even if shards.json has been replaced since. While it is open, `corpus gc`
+    spares its files.
 
     Args:
         index_path: shards.json, its folder, or a loaded index.
@@ -69,7 +75,10 @@ class MmapTokenStore:
         self._threads = threads or min(4, os.cpu_count() or 1)
         self._access: Access = "normal"
         self._closed = False
+        self._columns: Columns | None = None
+        self._mark = ReadingMark(self._index)
         self._open()
+        self._mark.hold()
 
     def _open(self) -> None:
         self._dtype = token_dtype_of(self._index)
@@ -119,13 +128,7 @@ class MmapTokenStore:
         Raises:
             IndexError: unless 0 <= start <= stop <= len(store).
         """
-        first, last = operator.index(start), operator.index(stop)
-        if not 0 <= first <= last <= self._token_count:
-            raise IndexError(
-                f"slice is [{first}, {last}), expected 0 <= start <= stop <= {self._token_count}, "
-                "the corpus's token count"
-            )
-        return self._opened().read(first, last)
+        return self._opened().read(*checked_slice(start, stop, self._token_count))
 
     def gather(
         self,
@@ -150,7 +153,7 @@ class MmapTokenStore:
             IndexError: a window that leaves the corpus.
             ValueError: a shape or dtype that does not fit.
         """
-        positions = self._checked_starts(starts, length)
+        positions = checked_starts(starts, length, self._token_count)
         if out is None:
             target = self._dtype if dtype is None else np.dtype(dtype)
         else:
@@ -177,24 +180,49 @@ class MmapTokenStore:
         if target.kind not in "iu" or np.iinfo(target).max < largest:
             raise ValueError(f"dtype is {target}, expected an integer type that holds ids up to {largest}")
 
-    def _checked_starts(self, starts: ArrayLike, length: int) -> np.ndarray:
-        positions = np.asarray(starts)
-        if positions.size == 0:
-            positions = positions.astype(np.int64)
-        if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise ValueError(
-                f"starts are {positions.dtype} of shape {positions.shape}, expected one row of integers"
+    def field(self, name: str) -> TokenField:
+        """The per-token field `name`, as it was stored; its dtype is in the corpus.
+
+        Raises:
+            KeyError: the corpus has no such field.
+            IndexMismatchError: its shards do not agree about it.
+        """
+        return self._columns_opened().field(name)
+
+    def gather_fields(self, names: Sequence[str], starts: ArrayLike, length: int) -> dict[str, np.ndarray]:
+        """(B, length) values by name for the same windows as `gather` with the same arguments.
+
+        Besides stored fields, `document_ids` and `position_ids` (int64, made from the document index), and
+        `cu_seqlens`; see `DocumentIndex`.
+
+        Raises:
+            KeyError: a name that the corpus does not have.
+            IndexError: a window that leaves the corpus.
+        """
+        columns = self._columns_opened()
+        return {
+            name: getattr(columns.documents(), name)(starts, length)
+            if name in COMPUTED_FIELDS
+            else columns.field(name).gather(starts, length)
+            for name in names
+        }
+
+    @property
+    def documents(self) -> DocumentIndex:
+        """Where each document of the corpus begins and ends."""
+        return self._columns_opened().documents()
+
+    def _columns_opened(self) -> Columns:
+        self._opened()
+        if self._columns is None:
+            self._columns = Columns(
+                self._index,
+                layout=self._layout,
+                cache_bytes=self._cache_bytes,
+                threads=self._threads,
+                access=self._access,
             )
-        if length < 1:
-            raise ValueError(f"length is {length}, expected 1 or more")
-        if positions.size:
-            low, high = int(positions.min()), int(positions.max())
-            if low < 0 or high > self._token_count - length:
-                raise IndexError(
-                    f"starts run from {low} to {high}, expected 0 to {self._token_count - length} for windows "
-                    f"of {length} in {self._token_count} tokens"
-                )
-        return positions.astype(np.int64, copy=False)
+        return self._columns
 
     def document_at(self, position: SupportsIndex) -> DocumentLocation:
         """Which document holds the token at `position`: its shard, input file, row and extent.
@@ -219,6 +247,8 @@ class MmapTokenStore:
             raise ValueError(f"access is {access!r}, expected random, sequential or normal")
         self._access = access
         self._opened().advise(access)
+        if self._columns is not None:
+            self._columns.advise(access)
 
     def _opened(self) -> TokenReader:
         if self._closed:
@@ -228,13 +258,15 @@ class MmapTokenStore:
             assert self._reader is not None
             if self._access != "normal":
                 self._reader.advise(self._access)
+        self._mark.hold()
         return self._reader
 
     def close(self) -> None:
         """Give the mappings back; a read in another thread finishes first. Safe to call again."""
         # The reader owns nothing but memory; it goes with its last reference, which a running read holds too.
         self._closed = True
-        self._reader = None
+        self._reader = self._columns = None
+        self._mark.release()
 
     def __enter__(self) -> MmapTokenStore:
         return self
@@ -245,7 +277,7 @@ class MmapTokenStore:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_reader": None}
+        return self.__dict__ | {"_reader": None, "_columns": None}
 
     def __repr__(self) -> str:
         return f"MmapTokenStore({str(self._index.root)!r}, {self._token_count} tokens)"

@@ -1,0 +1,92 @@
+"""What a caller asks a corpus for, checked before anything is read."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, SupportsIndex
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def checked_slice(start: SupportsIndex, stop: SupportsIndex, token_count: int) -> tuple[int, int]:
+    """The slice [start, stop) as two ints.
+
+    Raises:
+        IndexError: unless 0 <= start <= stop <= token_count.
+    """
+    first, last = operator.index(start), operator.index(stop)
+    if not 0 <= first <= last <= token_count:
+        raise IndexError(
+            f"slice is [{first}, {last}), expected 0 <= start <= stop <= {token_count}, "
+            "the corpus's token count"
+        )
+    return first, last
+
+
+def checked_starts(starts: ArrayLike, length: int, token_count: int) -> np.ndarray:
+    """(B,) int64 starts of windows of `length` tokens.
+
+    Raises:
+        IndexError: a window that leaves the corpus.
+        ValueError: starts that are no row of integers, or a length below 1.
+    """
+    positions = np.asarray(starts)
+    if positions.size == 0:
+        positions = positions.astype(np.int64)
+    if positions.ndim != 1 or positions.dtype.kind not in "iu":
+        raise ValueError(
+            f"starts are {positions.dtype} of shape {positions.shape}, expected one row of integers"
+        )
+    if length < 1:
+        raise ValueError(f"length is {length}, expected 1 or more")
+    if positions.size:
+        low, high = int(positions.min()), int(positions.max())
+        if low < 0 or high > token_count - length:
+            raise IndexError(
+                f"starts run from {low} to {high}, expected 0 to {token_count - length} for windows "
+                f"of {length} in {token_count} tokens"
+            )
+    return positions.astype(np.int64, copy=False)
+
+
+def item_numbers(items: slice | ArrayLike, count: int) -> np.ndarray:
+    """(N,) int64 numbers of the items of a dataset, in the order asked for; repeats stay.
+
+    Args:
+        items: a slice, integers (negative ones count from the end) or a mask of `count` booleans.
+        count: items in the dataset.
+
+    Raises:
+        IndexError: a number outside the dataset, or what numbers no items.
+    """
+    if isinstance(items, slice):
+        return np.arange(*items.indices(count), dtype=np.int64)
+    numbers = np.asarray(items)
+    if numbers.dtype == bool and numbers.shape == (count,):
+        return numbers.nonzero()[0].astype(np.int64)
+    if numbers.size == 0:
+        numbers = numbers.astype(np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise IndexError(
+            f"index is {numbers.dtype} of shape {numbers.shape}, expected an integer, a slice or a list of integers"
+        )
+    if numbers.size and not -count <= int(numbers.min()) <= int(numbers.max()) < count:
+        raise IndexError(f"items are {numbers.min()} to {numbers.max()}, expected {-count} to {count - 1}")
+    numbers = numbers.astype(np.int64)
+    numbers[numbers < 0] += count
+    return numbers
+
+
+def item_number(item: SupportsIndex, count: int) -> int:
+    """The number of one item of a dataset; a negative one counts from the end.
+
+    Raises:
+        IndexError: a number outside the dataset.
+    """
+    number = operator.index(item)
+    if not -count <= number < count:
+        raise IndexError(f"item is {number}, expected {-count} to {count - 1}")
+    return number + count if number < 0 else number
