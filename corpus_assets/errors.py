@@ -10,6 +10,7 @@ CorpusError                     the world is not as it should be; the message sa
 ├── ShardError                  a token shard whose content is not what its record says
 ├── IndexMismatchError          shards.json disagrees with itself or with the files
 ├── MissingShardsError          the index would not cover every input shard
+├── CorpusTooShortError         not one whole window; a ValueError too, since the window is the caller's choice
 ├── NotReleasedError            the corpus did not pass its gate
 ├── DiskSpaceError              a build would not fit on the disk
 ├── LeaseError                  another builder holds the partition
@@ -57,6 +58,10 @@ class IndexMismatchError(CorpusError):
 
 class MissingShardsError(CorpusError):
     """Input shards without a current token shard."""
+
+
+class CorpusTooShortError(CorpusError, ValueError):
+    """The corpus has not one whole window, or with tail="drop" not one global batch of them."""
 
 
 class NotReleasedError(CorpusError):

@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from corpus_assets import write_corpus
 from corpus_assets.shards.records import ShardIndex
+
+# Machines are noisy: a slow example is no failure.
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
 
 
 def write_jsonl(path: Path, texts: Iterable[str]) -> Path:

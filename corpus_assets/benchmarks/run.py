@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from corpus_assets.benchmarks.building import measure_building
 from corpus_assets.benchmarks.cold import measure_cold
 from corpus_assets.benchmarks.compressed import measure_compressed
 from corpus_assets.benchmarks.loading import measure_loading
@@ -25,6 +26,7 @@ def run_benchmarks(
     repeats: int = DEFAULT_REPEATS,
     window_size: int = WINDOW_SIZE,
     sample_size: int = SAMPLE_TOKENS,
+    building: bool = False,
 ) -> list[BenchmarkRow]:
     """Reading and loading, warm and cold, plain and compressed, each beside what it is compared with.
 
@@ -36,6 +38,8 @@ def run_benchmarks(
         repeats: rounds of each row; the median is reported.
         window_size: inputs per window.
         sample_size: tokens to measure with; at least one window.
+        building: also build shards of the standard library's sources, and train a tokenizer for it, which takes
+            minutes.
 
     Raises:
         IndexMismatchError: not a readable corpus, or one without tokens.
@@ -56,4 +60,6 @@ def run_benchmarks(
         rows += measure_loading(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
         rows += measure_cold(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
         rows += measure_compressed(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
+        if building:
+            rows += measure_building(folder / "building", repeats=repeats)
     return rows

@@ -62,6 +62,7 @@ def build_shard(
     on_document: Callable[[int], None] | None = None,
     refuse_rows: Mapping[int, str] | None = None,
     stale_after: float = STALE_AFTER,
+    expected: ShardInfo | None = None,
 ) -> tuple[ShardInfo, bool]:
     """Build the token shard of `file` and make it current.
 
@@ -75,6 +76,7 @@ def build_shard(
         on_document: called with the row of each document before it is encoded, one at a time.
         refuse_rows: rows to reject unencoded, with the reason.
         stale_after: seconds after which another builder's lease may be taken over.
+        expected: publish the shard only if it is this one.
 
     Returns:
         The record, and whether it was there already.
@@ -82,6 +84,7 @@ def build_shard(
     Raises:
         InputError: the input cannot become a shard; nothing of it is published but its rejects.
         LeaseHeldError: another builder holds the partition.
+        ShardError: the shard is not the expected one.
     """
     if not file.fingerprint:
         content_sha256(file.url)  # says what is wrong, if it still is
@@ -141,23 +144,25 @@ def build_shard(
                 rows, encoded = encoder.encode(batch)
                 writer.add_documents(encoded, rows)
                 if on_progress is not None:
-                    on_progress(
-                        BuildProgress(
-                            key=file.key,
-                            documents=writer.document_count,
-                            rows=source.counts.rows,
-                            tokens=writer.token_count,
-                            bytes_read=source.bytes_read,
-                            bytes_total=file.size,
-                        )
-                    )
+                    on_progress(_progress(file, source, writer))
             refuse_changed(file, source)
             encoder.audit()
             ledger = encoder.ledger()
             refuse_rejects(file, ledger, config.max_reject_fraction, quarantine.path)
-            info = writer.close(ledger=ledger)
+            info = writer.close(ledger=ledger, expected=expected)
         publish_record(config.root, info, scratch=scratch)
     return info, False
+
+
+def _progress(file: InputFile, source: Source, writer: HDF5ShardWriter) -> BuildProgress:
+    return BuildProgress(
+        key=file.key,
+        documents=writer.document_count,
+        rows=source.counts.rows,
+        tokens=writer.token_count,
+        bytes_read=source.bytes_read,
+        bytes_total=file.size,
+    )
 
 
 def format_options(record_format: RecordFormat | None) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from corpus_assets.sources.document import DocumentBatch, OnReject, Reject, Sour
 from corpus_assets.sources.rows import RowError
 from corpus_assets.tokenizers.protocol import EncodedDocuments, Tokenizer, UnencodableDocumentError
 
-
 _SAMPLED_DOCUMENTS = 8
-_SAMPLED_CHARACTERS = 16 * 1024
+_SAMPLED_CHARACTERS = 2 * 1024
 
 
 class DocumentEncoder:

@@ -60,8 +60,14 @@ def create_file(path: Path, chunk_bytes: list[int], *, chunk_count: int) -> h5py
 
 
 def reopen_file(path: Path) -> h5py.File:
-    """The file once more, without SWMR, to add its attributes."""
-    return h5py.File(path, "r+", libver=_LIBVER)
+    """The file once more, without SWMR, to add its attributes; a follower's lock does not stop it.
+
+    HDF5 wants the same choice about locking from everyone in this process who has the file open.
+    """
+    try:
+        return h5py.File(path, "r+", libver=_LIBVER, locking=False)
+    except OSError:
+        return h5py.File(path, "r+", libver=_LIBVER)
 
 
 def open_file(path: Path) -> h5py.File:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -23,6 +23,7 @@ from corpus_assets.shards.worker import COMMAND, BuildTask, DocumentAnnounced, M
 if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
     from corpus_assets.shards.manifest import InputFile
+    from corpus_assets.shards.records import ShardInfo
 
 HELD_RETRY_SECONDS = 1.0
 MAX_REFUSED_ROWS = 20
@@ -51,9 +52,21 @@ class ShardedTokenizationPipeline:
         self._stale_after = stale_after
 
     def run(
-        self, files: Sequence[InputFile], *, force: bool = False, on_progress: OnProgress | None = None
+        self,
+        files: Sequence[InputFile],
+        *,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+        expected: Mapping[str, ShardInfo] | None = None,
     ) -> Iterator[ShardOutcome]:
-        """Build the shard of each input; outcomes come as they are reached, one for each input."""
+        """Build the shard of each input; outcomes come as they are reached, one for each input.
+
+        Args:
+            files: the inputs.
+            force: build even where the current shard was made from the same.
+            on_progress: called with a BuildProgress after each batch.
+            expected: by key, the only shard to publish.
+        """
         clear_stale(self._config.root, stale_after=self._stale_after)
         require_space(self._config, files)
         count = max(1, min(self._cores, len(files)))
@@ -64,6 +77,7 @@ class ShardedTokenizationPipeline:
                 force=force,
                 threads=max(1, self._cores // count),
                 stale_after=self._stale_after,
+                expected=(expected or {}).get(file.key),
             )
             for file in sorted(files, key=lambda file: -file.size)
         )

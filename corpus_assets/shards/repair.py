@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from corpus_assets.errors import ShardError
-from corpus_assets.shards.index import load_index, publish_record
+from corpus_assets.shards.index import load_index
 from corpus_assets.shards.manifest import observe_inputs
 from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
-from corpus_assets.shards.publish import scratch_folder
 from corpus_assets.shards.validate import validate_corpus
 
 if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
-    from corpus_assets.shards.records import ShardInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +28,8 @@ def repair_corpus(
 ) -> list[Repair]:
     """Rebuild the damaged shards of a corpus from their inputs.
 
-    A shard is only replaced by one with the recorded digests; where the input, the tokenizer or an option
-    has changed since, it cannot come back and the error says so.
+    A shard is only replaced by one that is equal to the recorded one, digests and all; where the input, the
+    tokenizer or an option has changed since, it cannot come back and the error says so.
 
     Args:
         config: the corpus.
@@ -59,21 +55,8 @@ def repair_corpus(
         else:
             possible.append(manifest[key])
     pipeline = ShardedTokenizationPipeline(config, workers=workers)
-    for outcome in pipeline.run(possible, force=True):
-        error = outcome.error or _difference(recorded[outcome.key], outcome.info, config.root)
+    for outcome in pipeline.run(possible, force=True, expected=recorded):
+        hint = "; if its tokenizer or an option has changed since, build the corpus"
+        error = None if outcome.error is None else outcome.error + hint
         repairs.append(Repair(key=outcome.key, error=error))
     return sorted(repairs, key=lambda repair: repair.key)
-
-
-def _difference(recorded: ShardInfo, rebuilt: ShardInfo | None, root: Path) -> str | None:
-    """Why the rebuilt shard is not the recorded one; None if all its digests are equal."""
-    if rebuilt is None:
-        raise ShardError(f"{recorded.key}: neither a record nor an error came back")
-    if replace(rebuilt, global_start=recorded.global_start) == recorded:
-        return None
-    # The index still names the recorded file: what was current stays current.
-    publish_record(root, replace(recorded, global_start=0), scratch=scratch_folder(root))
-    return (
-        f"{recorded.key}: rebuilt as {rebuilt.path} with sha256 {rebuilt.sha256}, recorded was {recorded.path} "
-        f"with {recorded.sha256}: tokenizer or options have changed since; build the corpus"
-    )

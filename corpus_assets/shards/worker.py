@@ -29,6 +29,7 @@ class BuildTask:
     """One shard to build.
 
     Attributes:
+        expected: publish only this very shard.
         careful: announce each document before it is encoded.
         refuse_rows: rows to reject, with the reason.
     """
@@ -38,6 +39,7 @@ class BuildTask:
     force: bool
     threads: int
     stale_after: float
+    expected: ShardInfo | None = None
     careful: bool = False
     refuse_rows: dict[int, str] = field(default_factory=dict)
 
@@ -93,6 +95,7 @@ def run_task(task: BuildTask, tokenizer: Tokenizer, connection: Connection) -> S
             on_document=announce if task.careful else None,
             refuse_rows=task.refuse_rows,
             stale_after=task.stale_after,
+            expected=task.expected,
         )
     except LeaseHeldError as error:
         return ended(None, str(error), held=True)

@@ -94,7 +94,7 @@ class HDF5ShardWriter:
         self._truncated_tokens = 0
         self.growing_path = self._scratch / f"{self._origin.key}-{uuid.uuid4().hex[:8]}.growing.h5"
         self._file: h5py.File | None = self._create(expected_tokens or 0)
-        self._columns: list[SpooledColumn] = []
+        self._columns: dict[str, SpooledColumn] = {}
         self._tokens = TokenColumn(self._dataset(layout.TOKENS, self._dtype, chunk=self._chunk_size))
         self._ends = self._spooled(layout.DOCUMENT_ENDS, np.dtype(np.int64))
         self._rows = self._spooled(layout.DOCUMENT_ROWS, np.dtype(np.int64))
@@ -120,8 +120,8 @@ class HDF5ShardWriter:
 
     def _spooled(self, name: str, dtype: np.dtype, *, chunk: int = layout.INDEX_CHUNK) -> SpooledColumn:
         spool = self.growing_path.with_suffix(f".{len(self._columns)}.spool")
-        self._columns.append(SpooledColumn(self._dataset(name, dtype, chunk=chunk), spool))
-        return self._columns[-1]
+        self._columns[name] = SpooledColumn(self._dataset(name, dtype, chunk=chunk), spool)
+        return self._columns[name]
 
     @property
     def token_count(self) -> int:
@@ -219,25 +219,27 @@ class HDF5ShardWriter:
         self._tokens.append(documents.ids)
         self._documents += len(rows)
 
-    def close(self, *, ledger: Ledger | None = None) -> ShardInfo:
+    def close(self, *, ledger: Ledger | None = None, expected: ShardInfo | None = None) -> ShardInfo:
         """Seal and publish the shard.
 
         Args:
             ledger: the source's side of the account; default: every row was a document.
+            expected: publish the shard only if it is this one, its place in an index aside.
 
         Raises:
-            ShardError: the ledger disagrees with what was written.
+            ShardError: the ledger disagrees with what was written, or the shard with what is expected.
         """
         if self._file is None:
             raise ValueError(f"{self.path}: the writer is closed")
         try:
             if self._pending is not None:
                 self.add_boundary()
-            return self._publish(ledger or Ledger(rows=self._documents, documents=self._documents))
+            ledger = ledger or Ledger(rows=self._documents, documents=self._documents)
+            return self._publish(ledger, expected)
         finally:
             self.discard()
 
-    def _publish(self, ledger: Ledger) -> ShardInfo:
+    def _publish(self, ledger: Ledger, expected: ShardInfo | None) -> ShardInfo:
         assert self._file is not None
         if not ledger.balances or ledger.documents != self._documents:
             raise ShardError(
@@ -245,7 +247,7 @@ class HDF5ShardWriter:
             )
         self._tokens.finish()
         self._checksums.append(np.array(self._tokens.checksums, dtype=np.uint32))
-        for column in self._columns:
+        for column in self._columns.values():
             column.finish()
         in_one_run = self._tokens.in_one_run
         self._file.close()
@@ -254,7 +256,7 @@ class HDF5ShardWriter:
                 self.growing_path.rename(draft)
             else:
                 layout.repack(self.growing_path, draft, self._compression)
-            return seal_shard(
+            info = seal_shard(
                 draft,
                 record_path=self.path.relative_to(self._root).as_posix(),
                 origin=self._origin,
@@ -270,15 +272,17 @@ class HDF5ShardWriter:
                 sha256=self._tokens.sha256,
                 fields=self._field_dtypes,
                 spans=list(self._spans),
-                column_sha256=self._column_digest(),
+                column_sha256=combined_digest(
+                    self._fields, self._spans, {name: column.digest for name, column in self._columns.items()}
+                ),
                 format=self._format,
             )
-
-    def _column_digest(self) -> str:
-        digests = {f"{layout.FIELDS}/{name}": column.digest for name, column in self._fields.items()}
-        for name, columns in self._spans.items():
-            digests |= {f"{layout.SPANS}/{name}/{part}": c.digest for part, c in columns.parts.items()}
-        return combined_digest(self._fields, self._spans, digests)
+            if expected is not None and replace(expected, global_start=0) != info:
+                raise ShardError(
+                    f"{self.path}: its sha256 is {info.sha256}, its frame's {info.frame_sha256}, expected "
+                    f"{expected.sha256} and {expected.frame_sha256} in {expected.path}; nothing is published"
+                )
+            return info
 
     def discard(self) -> None:
         """Drop what was written; nothing is published. Safe to call again."""
@@ -286,7 +290,7 @@ class HDF5ShardWriter:
             return
         self._file.close()
         self._file = None
-        for column in self._columns:
+        for column in self._columns.values():
             column.discard()
         self.growing_path.unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from corpus_assets.tokenizers.splitting import (
     translate_splitting,
 )
 from corpus_assets.tokenizers.vocabulary_tokenizer import VocabularyTokenizer, is_crash
+
+if TYPE_CHECKING:
+    import tiktoken
 
 NormalForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
@@ -87,6 +90,11 @@ class CompiledTokenizer(VocabularyTokenizer):
         if differing := self.audit([CANARY_TEXT, *_PROBES]):
             raise NotCompilable(f"the ids of {len(differing)} probes differ")
 
+    @property
+    def encoding(self) -> tiktoken.Encoding:
+        """What makes the ids of every text that is not left to the reference."""
+        return self._encoding
+
     def _encode_many(self, texts: Sequence[str]) -> list[Any]:
         return [self._encode_one(text) for text in texts]
 
@@ -96,7 +104,9 @@ class CompiledTokenizer(VocabularyTokenizer):
         if not plain:
             for form in self._normal_forms:
                 seen = unicodedata.normalize(form, seen)
-        if self._doubtful is not None and (self._doubtful.search(text) or self._doubtful.search(seen)):
+        if self._doubtful is not None and (
+            self._doubtful.search(text) or (seen is not text and self._doubtful.search(seen))
+        ):
             return self._reference.encode(text)
         if seen and not seen.startswith(self._prefix):
             seen = self._prefix + seen

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -214,3 +216,24 @@ def test_documents_come_back_whatever_the_portions(tmp_path_factory, documents, 
     starts = [0, *stops[:-1].tolist()]
     assert [tokens[a : b - 1].tolist() for a, b in zip(starts, stops, strict=False)] == documents
     assert info.token_count == sum(map(len, documents)) + len(documents)
+
+
+def test_a_follower_in_another_process_does_not_stop_the_shard_from_being_sealed(tmp_path):
+    follow = (
+        "import sys, h5py\n"
+        "with h5py.File(sys.argv[1], 'r', libver='latest', swmr=True) as file:\n"
+        "    print(len(file['tokens']), flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with HDF5ShardWriter(tmp_path / "a.h5", chunk_size=2) as writer:
+        writer.add_document([1, 2, 3])
+        writer.add_boundary()
+        follower = subprocess.Popen(
+            [sys.executable, "-c", follow, str(writer.growing_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert follower.stdout.readline() == b"4\n"
+        writer.close()
+        follower.communicate()
+    assert tokens_of(tmp_path / "a.h5") == [1, 2, 3, 0]
