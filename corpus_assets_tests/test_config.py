@@ -27,6 +27,10 @@ def test_the_default_chunk_is_the_smallest_multiple_of_the_window_of_64_ki(windo
     assert default_chunk_size(window_size) == expected
 
 
+def test_a_compressed_corpus_has_smaller_chunks_of_its_own():
+    assert default_chunk_size(1000, compression="zstd") == 17_000
+
+
 def test_relative_paths_start_from_the_folder_of_workspace_yaml(tmp_path):
     (tmp_path / "workspace.yaml").touch()
     path = write_config(tmp_path / "data", {"corpora": {"c": {"input": "in", "root": "out"}}})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,7 +61,7 @@ class ChunkedShard:
                 tokens = self._decode(table, chunk)
             else:
                 tokens = self._read_through_hdf5(chunk * self.file.chunk_size, count)
-        except (OSError, ValueError, zlib.error) as error:
+        except (OSError, ValueError) as error:
             raise ShardError(f"{self.file.path}: chunk {chunk} cannot be decoded: {error}") from error
         tokens = tokens[:count]
         tokens.flags.writeable = False
@@ -128,8 +127,13 @@ def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
 
 
 def _inflate(data: bytes | memoryview, raw_bytes: int, _itemsize: int) -> bytes:
-    # One byte more than expected is enough to see that a chunk is too long, and all that it may unpack.
-    return zlib.decompressobj().decompress(data, raw_bytes + 1)
+    from isal import isal_zlib  # inflates at about twice zlib's rate
+
+    try:
+        # One byte more than expected is enough to see that a chunk is too long, and all that it may unpack.
+        return isal_zlib.decompressobj().decompress(data, raw_bytes + 1)
+    except isal_zlib.error as error:
+        raise ValueError(str(error)) from error
 
 
 def _unzstd(data: bytes | memoryview, raw_bytes: int, _itemsize: int) -> bytes:

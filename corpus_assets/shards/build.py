@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpus_assets.errors import InputChangedError, TooManyRejectsError
+from corpus_assets.errors import IndexMismatchError, InputChangedError, TooManyRejectsError
 from corpus_assets.formats import content_fingerprint, format_of
 from corpus_assets.formats.protocol import RecordFormat
 from corpus_assets.shards.encode import DocumentEncoder
@@ -92,7 +92,10 @@ def build_shard(
     build = build_identity(file.fingerprint, tokenizer.fingerprint, content_fingerprint(config))
 
     def built() -> ShardInfo | None:
-        info = None if force else current_shard(config.root, file.key)
+        try:
+            info = None if force else current_shard(config.root, file.key)
+        except IndexMismatchError:
+            return None  # a damaged record is replaced like a missing one
         return info if info is not None and info.build == build else None
 
     if (info := built()) is not None:

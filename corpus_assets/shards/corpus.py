@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus_assets.config import CorpusConfig, parse_corpus
-from corpus_assets.errors import ConfigError, InputError
+from corpus_assets.errors import ConfigError, IndexMismatchError, InputError
 from corpus_assets.formats import content_fingerprint, format_of
 from corpus_assets.shards.build import OnProgress, build_identity
 from corpus_assets.shards.index import current_shard, write_index
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corpus_assets.shards.records import ShardIndex, ShardInfo
 
 MISSING = "missing"
+DAMAGED = "its record is damaged"
 STALE_INPUT = "the input changed"
 STALE_TOKENIZER = "the tokenizer changed"
 STALE_OPTIONS = "the options changed"
@@ -36,7 +37,11 @@ def stale_keys(config: CorpusConfig, manifest: InputManifest) -> dict[str, str]:
     content = content_fingerprint(config)
     reasons = {}
     for file in manifest.files:
-        info = current_shard(config.root, file.key)
+        try:
+            info = current_shard(config.root, file.key)
+        except IndexMismatchError:
+            reasons[file.key] = DAMAGED
+            continue
         build = build_identity(file.fingerprint, fingerprint, content)
         if reason := _reason(info, build, file.fingerprint, fingerprint, config.max_reject_fraction):
             reasons[file.key] = reason

@@ -82,7 +82,7 @@ class HDF5ShardWriter:
             tokenizer if isinstance(tokenizer, TokenizerInfo) else info_of(tokenizer or ByteTokenizer())
         )
         self._window_size = window_size
-        self._chunk_size = chunk_size or default_chunk_size(window_size)
+        self._chunk_size = chunk_size or default_chunk_size(window_size, compression=compression)
         self._compression = compression
         self._max_document_tokens = max_document_tokens
         self._dtype = token_dtype(max(self._tokenizer.max_token_id, self._tokenizer.boundary_id))

@@ -93,6 +93,16 @@ def test_only_what_changed_is_stale(build, tmp_path):
     }
 
 
+def test_a_damaged_record_makes_its_partition_stale_and_a_build_mends_it(build, tmp_path):
+    index = build({"a.jsonl": ["x"], "b.jsonl": ["y"]})
+    record = index.root / "shards" / "a.jsonl.json"
+    record.write_bytes(record.read_bytes()[:50])
+    config = config_for(tmp_path)
+    assert stale_keys(config, observe_inputs(config)) == {"a.jsonl": "its record is damaged"}
+    assert build({}) == index
+    assert stale_keys(config, observe_inputs(config)) == {}
+
+
 def test_a_rebuild_keeps_the_file_that_a_reader_has_open(build, tmp_path):
     old = build({"a.jsonl": ["old text"]})
     with h5py.File(old.root / old.shards[0].path, "r") as reader:
