@@ -10,6 +10,7 @@ Pseudorandom Number Generators", OOPSLA 2014): it mixes well and is no cryptogra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isqrt
 
 import numpy as np
@@ -20,6 +21,8 @@ MAX_LENGTH = 2**62
 _GOLDEN = 0x9E3779B97F4A7C15
 _EPOCH = 0xD1342543DE82EF95
 _MASK = 2**64 - 1
+_Cipher = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
+
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (27, 30, 31, 32))
@@ -73,6 +76,15 @@ def permute(indices: np.ndarray, n: int, *, seed: int, epochs: np.ndarray | int)
         ValueError: for an n or seed that does not fit.
         IndexError: for an index outside range(n).
     """
+    return _walk(indices, n, _encrypt, seed=seed, epochs=epochs)
+
+
+def unpermute(values: np.ndarray, n: int, *, seed: int, epochs: np.ndarray | int) -> np.ndarray:
+    """Which index `permute` takes to each value: its inverse, with the same arguments and errors."""
+    return _walk(values, n, _decrypt, seed=seed, epochs=epochs)
+
+
+def _walk(indices: np.ndarray, n: int, cipher: _Cipher, *, seed: int, epochs: np.ndarray | int) -> np.ndarray:
     if not 0 <= n <= MAX_LENGTH:
         raise ValueError(f"n is {n}, expected 0 to 2^62")
     indices = np.asarray(indices, np.int64)
@@ -81,10 +93,10 @@ def permute(indices: np.ndarray, n: int, *, seed: int, epochs: np.ndarray | int)
     if indices.min() < 0 or indices.max() >= n:
         raise IndexError(f"indices run from {indices.min()} to {indices.max()}, expected 0 to {n - 1}")
     keys = _round_keys(seed, np.asarray(epochs, np.int64).reshape(-1))
-    values = _encrypt(indices.reshape(-1).astype(np.uint64), n, keys)
+    values = cipher(indices.reshape(-1).astype(np.uint64), n, keys)
     outside = np.flatnonzero(values >= np.uint64(n))
     while outside.size:
-        walked = _encrypt(values[outside], n, keys if keys.shape[1] == 1 else keys[:, outside])
+        walked = cipher(values[outside], n, keys if keys.shape[1] == 1 else keys[:, outside])
         values[outside] = walked
         outside = outside[walked >= np.uint64(n)]
     return values.astype(np.int64).reshape(indices.shape)
@@ -114,4 +126,17 @@ def _encrypt(values: np.ndarray, n: int, keys: np.ndarray) -> np.ndarray:
         # Modulo the size: below it, subtracting it wraps to a huge number. A division takes ten times as long.
         np.minimum(moved, moved - size, out=moved)
         halves[turn] = moved
+    return halves[1] * sizes[0] + halves[0]
+
+
+def _decrypt(values: np.ndarray, n: int, keys: np.ndarray) -> np.ndarray:
+    """Takes back one pass of the cipher: the same hashes subtracted, from the last round to the first."""
+    root = isqrt(n - 1) + 1
+    sizes = (np.uint64(root), np.uint64(-(-n // root)))
+    halves = list(np.divmod(values, sizes[0]))[::-1]
+    for number in reversed(range(ROUNDS)):
+        turn = number % 2
+        size = sizes[turn]
+        halves[turn] += size - (((mix64(halves[1 - turn] ^ keys[number]) >> _S32) * size) >> _S32)
+        halves[turn] %= size
     return halves[1] * sizes[0] + halves[0]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus_assets.loading.permutation import hash64, permute, stream_key
+from corpus_assets.loading.permutation import hash64, permute, unpermute, stream_key
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -97,3 +97,16 @@ def test_what_does_not_fit_is_refused(error, message, arguments):
 
 def test_no_indices_give_no_numbers():
     assert permute(np.empty(0, np.int64), 0, seed=0, epochs=0).shape == (0,)
+
+
+@settings(deadline=None)
+@given(
+    n=st.one_of(st.integers(1, 300), st.integers(2**40, 2**62)),
+    seed=st.integers(0, 2**64 - 1),
+    epoch=st.integers(0, 2**40),
+    data=st.data(),
+)
+def test_unpermute_takes_every_value_back(n, seed, epoch, data):
+    indices = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=20)), np.int64)
+    values = permute(indices, n, seed=seed, epochs=epoch)
+    assert np.array_equal(unpermute(values, n, seed=seed, epochs=epoch), indices)
