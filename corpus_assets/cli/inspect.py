@@ -11,6 +11,7 @@ import click
 from corpus_assets.cli.help import CommandWithExamples
 
 if TYPE_CHECKING:
+    from corpus_assets.shards.contents import ShardContents
     from corpus_assets.tokenizers.protocol import Tokenizer
 
 _SHOWN_CHARACTERS = 300
@@ -65,49 +66,33 @@ def command(
 ) -> None:
     """Show the attributes, datasets and first documents of one token shard."""
     from corpus_assets.cli.console import note, say_json
-    from corpus_assets.shards.inspection import describe_shard
+    from corpus_assets.shards.contents import read_contents
 
-    with file.open("rb"):  # no such file, a folder, no permission: said more plainly than by HDF5
-        description = describe_shard(file)
-    tokenizer = _tokenizer_of(description["attributes"], config_file, spec)
+    contents = read_contents(file, documents=documents, tokens=tokens)
+    tokenizer = _tokenizer_of(contents.attributes, config_file, spec)
     if tokenizer is None and documents:
-        name = description["attributes"].get("tokenizer_name", "(unnamed)")
+        name = contents.attributes.get("tokenizer_name", "(unnamed)")
         note(f"no tokenizer here is the one of this shard, {name}: showing ids; --tokenizer names it")
-    samples = first_documents(file, count=documents, tokens=tokens, tokenizer=tokenizer)
+    samples = first_documents(contents, tokenizer=tokenizer)
     if as_json:
-        say_json({"file": str(file), **description, "documents": samples})
+        facts = {"attributes": contents.attributes, "datasets": contents.datasets}
+        say_json({"file": str(file), **facts, "documents": samples})
     else:
-        _show(file, description, samples)
+        _show(file, contents, samples)
 
 
-def first_documents(
-    file: Path, *, count: int, tokens: int, tokenizer: Tokenizer | None
-) -> list[DocumentSample]:
-    """The first `count` documents of a shard, `tokens` ids of each.
-
-    Raises:
-        ShardError: the document index or the tokens cannot be read.
-    """
-    import h5py
-
-    from corpus_assets.errors import ShardError
-    from corpus_assets.shards import layout
-
-    samples, start = [], 0
-    try:
-        with h5py.File(file, "r") as opened:
-            ends = opened[layout.DOCUMENT_ENDS][:count].tolist()
-            rows = opened[layout.DOCUMENT_ROWS][:count].tolist()
-            for row, stop in zip(rows, ends, strict=True):
-                if not start < stop <= len(opened[layout.TOKENS]):
-                    raise ShardError(f"{file}: a document ends at {stop}, expected more than {start}")
-                ids = opened[layout.TOKENS][start : min(stop, start + tokens)].tolist()
-                text = None if tokenizer is None else tokenizer.decode(ids)
-                samples.append(DocumentSample(row=row, start=start, stop=stop, ids=ids, text=text))
-                start = stop
-    except (OSError, KeyError, ValueError, RuntimeError, TypeError, IndexError) as error:
-        raise ShardError(f"{file}: its documents cannot be read: {error}") from error
-    return samples
+def first_documents(contents: ShardContents, *, tokenizer: Tokenizer | None) -> list[DocumentSample]:
+    """The documents of `contents` with their texts, where `tokenizer` made them."""
+    return [
+        DocumentSample(
+            row=document.row,
+            start=document.start,
+            stop=document.stop,
+            ids=document.ids,
+            text=None if tokenizer is None else tokenizer.decode(document.ids),
+        )
+        for document in contents.documents
+    ]
 
 
 def _tokenizer_of(attributes: dict[str, Any], config_file: str | None, spec: str | None) -> Tokenizer | None:
@@ -141,25 +126,23 @@ def _tokenizer_of(attributes: dict[str, Any], config_file: str | None, spec: str
     return None
 
 
-def _show(file: Path, description: dict[str, Any], samples: list[DocumentSample]) -> None:
+def _show(file: Path, contents: ShardContents, samples: list[DocumentSample]) -> None:
     from corpus_assets.cli.console import say, say_table
 
     say(str(file))
-    say_table(
-        ("attribute", "value"), ((name, _short(value)) for name, value in description["attributes"].items())
-    )
+    say_table(("attribute", "value"), ((name, _short(value)) for name, value in contents.attributes.items()))
     say_table(
         ("dataset", "length", "dtype", "chunk", "stored bytes", "in one run at"),
         (
             (
                 name,
-                facts["length"],
-                facts["dtype"],
-                facts["chunk"],
-                facts["stored_bytes"],
-                "no" if facts["run_offset"] is None else str(facts["run_offset"]),
+                facts.length,
+                facts.dtype,
+                facts.chunk,
+                facts.stored_bytes,
+                "no" if facts.run_offset is None else str(facts.run_offset),
             )
-            for name, facts in description["datasets"].items()
+            for name, facts in contents.datasets.items()
         ),
     )
     for number, sample in enumerate(samples):

@@ -7,18 +7,28 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 
-from corpus_assets.errors import ShardError
+from corpus_assets.errors import ShardError, one_line
 from corpus_assets.shards import layout
+from corpus_assets.shards.contents import ShardContents, read_contents
 from corpus_assets.shards.records import TEXT, ShardInfo
-from corpus_assets.shards.seal import frame_digest, stretch_digest
+from corpus_assets.shards.seal import stretch_digest
+from corpus_assets.shards.verified import VerifiedColumns, difference
 
 # After these the bytes are not where the record says, and there is nothing to hash.
-_HOPELESS = ("file", "frame_digest", "format", "token_count", "dtype", "document_count", "extents")
+_HOPELESS = {
+    "file",
+    "frame_digest",
+    "format",
+    "token_count",
+    "chunk_size",
+    "dtype",
+    "document_count",
+    "extents",
+}
 _HASH_BLOCK = 256 * 1024  # stays in the cache between the digest and the other looks at it
 
 
@@ -43,29 +53,24 @@ class ShardInspector:
     """Compares one shard file with its record; yields findings instead of raising."""
 
     def __init__(self, root: Path, info: ShardInfo) -> None:
+        self._root = root
         self._info = info
         self._path = root / info.path
 
     def quick(self) -> Iterator[Finding]:
-        """Size, all bytes but the tokens, attributes, shapes and places.
-
-        HDF5 may hang or crash on damaged metadata, so it only sees files whose digest is right.
-        """
+        """Size, all bytes but the tokens, attributes, shapes and places."""
         info = self._info
         try:
-            size = self._path.stat().st_size
-            if size != info.file_bytes:
-                yield self._finding("file", f"is {size} bytes, expected {info.file_bytes}")
-            elif frame_digest(self._path, info.data_offset, info.data_bytes) != info.frame_sha256:
-                yield self._finding("frame_digest", "bytes outside the tokens changed (index, attributes)")
-            else:
-                with layout.open_file(self._path) as file:
-                    yield from self._attributes(file)
-                    yield from self._shapes(file)
+            if (found := difference(self._root, info)) is not None:
+                yield self._finding(*found)
+                return
+            contents = read_contents(self._path)
+            yield from self._attributes(contents)
+            yield from self._shapes(contents)
         except OSError as error:
             what = error.strerror or str(error)
             yield self._finding("file", f"{what}, expected {info.file_bytes} readable bytes")
-        except (KeyError, ValueError, RuntimeError, TypeError) as error:
+        except ShardError as error:
             yield self._finding("format", f"not a readable token shard: {error}")
 
     def full(self) -> Iterator[Finding]:
@@ -83,9 +88,9 @@ class ShardInspector:
                         "digest", f"sha256 of the chunks is {found}, expected {info.data_sha256}"
                     )
                     return
-            with layout.open_file(self._path) as file:
-                yield from self._tokens(file)
-        except (OSError, KeyError, ValueError, RuntimeError, TypeError) as error:
+            with VerifiedColumns(self._root, info, verify=False) as columns:
+                yield from self._tokens(columns)
+        except Exception as error:  # h5py raises many types for what damaged chunks make HDF5 do
             yield self._finding("format", f"cannot be read to its end: {error}")
 
     def _finding(self, check: str, message: str, token_range: tuple[int, int] | None = None) -> Finding:
@@ -93,9 +98,9 @@ class ShardInspector:
             shard=self._info.key, check=check, message=f"{self._path}: {message}", token_range=token_range
         )
 
-    def _attributes(self, file: h5py.File) -> Iterator[Finding]:
-        info = self._info
-        if not file.attrs.get("complete"):
+    def _attributes(self, contents: ShardContents) -> Iterator[Finding]:
+        info, attributes = self._info, contents.attributes
+        if not attributes.get("complete"):
             yield self._finding("complete", "has no `complete` mark, expected a sealed shard")
         expected = {
             "format_version": info.format_version,
@@ -118,48 +123,61 @@ class ShardInspector:
             "ledger": json.dumps(asdict(info.ledger), sort_keys=True),
         }
         for name, value in expected.items():
-            if (found := file.attrs.get(name)) != value:
-                yield self._finding("attributes", f"{name} is {found!r}, shards.json says {value!r}")
+            if (found := attributes.get(name)) != value:
+                yield self._finding(
+                    "attributes", f"{name} is {_shown(found)}, shards.json says {_shown(value)}"
+                )
 
-    def _shapes(self, file: h5py.File) -> Iterator[Finding]:
-        info = self._info
-        tokens = file[layout.TOKENS]
-        found_count = tokens.attrs.get("token_count")
-        if found_count != info.token_count or len(tokens) < info.token_count:
+    def _shapes(self, contents: ShardContents) -> Iterator[Finding]:
+        info, datasets = self._info, contents.datasets
+        lengths = {layout.DOCUMENT_ENDS: info.document_count, layout.DOCUMENT_ROWS: info.document_count}
+        lengths |= {f"{layout.FIELDS}/{name}": info.token_count for name in info.fields}
+        absent = sorted({*lengths, *info.extents, layout.TOKEN_CRC32} - datasets.keys())
+        if absent:
+            yield self._finding("format", f"has no {', '.join(map(_shown, absent))}")
+            return
+        tokens = datasets[layout.TOKENS]
+        found_count = tokens.attributes.get("token_count")
+        if found_count != info.token_count or tokens.length < info.token_count:
             yield self._finding(
                 "token_count",
-                f"holds {found_count} tokens of {len(tokens)}, shards.json says {info.token_count}",
+                f"holds {_shown(found_count)} tokens of {tokens.length}, shards.json says {info.token_count}",
             )
-        if tokens.dtype != np.dtype(info.dtype):
-            yield self._finding("dtype", f"tokens are {tokens.dtype}, shards.json says {info.dtype}")
-        for name in (layout.DOCUMENT_ENDS, layout.DOCUMENT_ROWS):
-            if len(file[name]) != info.document_count:
-                yield self._finding(
-                    "document_count", f"{name} has {len(file[name])} entries, expected {info.document_count}"
-                )
-        for name in info.fields:
-            if (length := len(file[f"{layout.FIELDS}/{name}"])) != info.token_count:
-                yield self._finding("fields", f"{name} has {length} values for {info.token_count} tokens")
+        chunk_count = -(-info.token_count // info.chunk_size)
+        if (tokens.chunk, tokens.chunk_count) != (info.chunk_size, chunk_count):
+            yield self._finding(
+                "chunk_size",
+                f"has {tokens.chunk_count} chunks of {tokens.chunk} tokens, "
+                f"shards.json says {chunk_count} of {info.chunk_size}",
+            )
+        if tokens.dtype != info.dtype:
+            yield self._finding("dtype", f"tokens are {_shown(tokens.dtype)}, shards.json says {info.dtype}")
+        for name, expected in lengths.items():
+            if (length := datasets[name].length) != expected:
+                check = "fields" if name.startswith(layout.FIELDS) else "document_count"
+                yield self._finding(check, f"{name} has {length} values, expected {expected}")
         if (ledger := info.ledger).documents != info.document_count or not ledger.balances:
             yield self._finding("ledger", f"{ledger} does not balance with {info.document_count} documents")
         for name, offset in info.extents.items():
-            if (found := layout.run_offset(file[name])) != offset:
+            if (found := datasets[name].run_offset) != offset:
                 yield self._finding("extents", f"{name} lies at {found}, shards.json says {offset}")
 
-    def _tokens(self, file: h5py.File) -> Iterator[Finding]:
+    def _tokens(self, columns: VerifiedColumns) -> Iterator[Finding]:
         info, boundary = self._info, self._info.tokenizer.boundary_id
-        digest, ends = hashlib.sha256(), _Ends(file[layout.DOCUMENT_ENDS])
+        ends = _Ends(columns.get(layout.DOCUMENT_ENDS, "int64", info.document_count))
+        digest = hashlib.sha256()
         start, misplaced, largest = 0, 0, 0
-        for block in self._token_blocks(file):
+        for block in self._token_blocks(columns):
             digest.update(block.data)
             last_tokens = ends.up_to(start + len(block)) - 1 - start
-            at_ends = block[last_tokens[last_tokens >= 0]]
+            inside = (last_tokens >= 0) & (last_tokens < len(block))
+            at_ends = block[last_tokens[inside]]
             found = int(np.count_nonzero(block == boundary))
             misplaced += int(np.count_nonzero(at_ends != boundary)) + abs(found - len(last_tokens))
             largest = max(largest, int(block.max(initial=0)))
             start += len(block)
         if digest.hexdigest() != info.sha256:
-            yield from self._damaged_chunks(file, digest.hexdigest())
+            yield from self._damaged_chunks(columns, digest.hexdigest())
         if largest > info.tokenizer.max_token_id:
             yield self._finding(
                 "ids", f"largest id is {largest}, expected at most {info.tokenizer.max_token_id}"
@@ -172,28 +190,22 @@ class ShardInspector:
                 "document_ends", f"expected to increase to {info.token_count}; the last is {ends.last}"
             )
 
-    def _token_blocks(self, file: h5py.File) -> Iterator[np.ndarray]:
+    def _token_blocks(self, columns: VerifiedColumns) -> Iterator[np.ndarray]:
         info = self._info
-        offset = info.extents.get(layout.TOKENS)
-        if offset is None:
-            dataset = file[layout.TOKENS]
-            step = max(1, _HASH_BLOCK // dataset.chunks[0]) * dataset.chunks[0]
-            for start in range(0, info.token_count, step):
-                yield dataset[start : min(start + step, info.token_count)]
-            return
-        tokens = np.memmap(self._path, dtype=info.dtype, mode="r", offset=offset, shape=(info.token_count,))
-        step = _HASH_BLOCK // tokens.itemsize
+        tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
+        step = max(1, _HASH_BLOCK // np.dtype(info.dtype).itemsize // info.chunk_size) * info.chunk_size
         for start in range(0, info.token_count, step):
-            yield np.asarray(tokens[start : start + step])
+            yield np.asarray(tokens[start : min(start + step, info.token_count)])
 
-    def _damaged_chunks(self, file: h5py.File, found: str) -> Iterator[Finding]:
+    def _damaged_chunks(self, columns: VerifiedColumns, found: str) -> Iterator[Finding]:
         import zlib
 
-        info, tokens = self._info, file[layout.TOKENS]
-        checksums = file[layout.TOKEN_CRC32][:]
+        info = self._info
+        tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
+        starts = range(0, info.token_count, info.chunk_size)
+        checksums = columns.get(layout.TOKEN_CRC32, "uint32", len(starts))
         damaged = []
-        for number, expected in enumerate(checksums):
-            start = number * info.chunk_size
+        for start, expected in zip(starts, checksums[: len(starts)], strict=True):
             stop = min(start + info.chunk_size, info.token_count)
             if zlib.crc32(tokens[start:stop].data) != expected:
                 damaged.append((start, stop))
@@ -206,7 +218,7 @@ class ShardInspector:
 class _Ends:
     """Walks `document_ends` once, in step with the tokens; remembers whether it always increases."""
 
-    def __init__(self, dataset: h5py.Dataset) -> None:
+    def __init__(self, dataset: np.ndarray | h5py.Dataset) -> None:
         self._dataset = dataset
         self._position = 0
         self._block = np.empty(0, dtype=np.int64)
@@ -235,34 +247,5 @@ class _Ends:
         return True
 
 
-def describe_shard(path: Path) -> dict[str, Any]:
-    """What one shard file says of itself: attributes, and shape, dtype, chunk and filter of each dataset.
-
-    Raises:
-        ShardError: the file is not a token shard.
-    """
-    try:
-        with layout.open_file(path) as file:
-            attributes = {name: _plain(value) for name, value in sorted(file.attrs.items())}
-            datasets: dict[str, Any] = {}
-            file.visititems(lambda name, item: _describe(name, item, datasets))
-    except OSError as error:
-        raise ShardError(f"{path}: {error}; expected a token shard (HDF5)") from error
-    if layout.TOKENS not in datasets:
-        raise ShardError(f"{path}: no dataset `{layout.TOKENS}`, expected a token shard")
-    return {"attributes": attributes, "datasets": datasets}
-
-
-def _describe(name: str, item: Any, into: dict[str, Any]) -> None:
-    if isinstance(item, h5py.Dataset):
-        into[name] = {
-            "length": len(item),
-            "dtype": item.dtype.name,
-            "chunk": item.chunks[0],
-            "stored_bytes": item.id.get_storage_size(),
-            "run_offset": layout.run_offset(item),
-        }
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+def _shown(value: object) -> str:
+    return one_line(repr(value))

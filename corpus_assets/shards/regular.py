@@ -17,9 +17,12 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """
     # O_NONBLOCK: opening a pipe for reading would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from corpus_assets.cli.inspect import DocumentSample, first_documents
+from corpus_assets.shards.contents import read_contents
 from corpus_assets.tokenizers import ByteTokenizer
 
 
@@ -14,11 +15,12 @@ def shard(built):
 
 
 def test_the_first_documents_are_decoded(shard):
-    assert first_documents(shard, count=9, tokens=2, tokenizer=ByteTokenizer()) == [
+    contents = read_contents(shard, documents=9, tokens=2)
+    assert first_documents(contents, tokenizer=ByteTokenizer()) == [
         DocumentSample(row=0, start=0, stop=3, ids=[98, 99], text="ab"),
         DocumentSample(row=1, start=3, stop=5, ids=[100, 0], text="c"),
     ]
-    assert first_documents(shard, count=1, tokens=9, tokenizer=None)[0].text is None
+    assert first_documents(contents, tokenizer=None)[0].text is None
 
 
 def test_a_shard_tells_what_it_is(built, shard):

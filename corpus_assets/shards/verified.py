@@ -1,0 +1,95 @@
+"""Reading a shard file only as far as its record vouches for it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import h5py
+import numpy as np
+
+from corpus_assets.errors import ShardError
+from corpus_assets.shards import layout
+from corpus_assets.shards.records import ShardInfo
+from corpus_assets.shards.regular import leads_out, open_regular
+from corpus_assets.shards.seal import frame_digest
+
+
+def difference(root: Path, info: ShardInfo) -> tuple[str, str] | None:
+    """What shows that the file is not the one that `info` describes, tokens aside: check and message.
+
+    Raises:
+        OSError: it is not there, not a regular file, or cannot be read.
+    """
+    path = root / info.path
+    if leads_out(path, root):
+        return "file", "is a link that leads out of the corpus"
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+    if size != info.file_bytes:
+        return "file", f"is {size} bytes, expected {info.file_bytes}"
+    if frame_digest(path, info.data_offset, info.data_bytes) != info.frame_sha256:
+        return "frame_digest", "bytes outside the tokens changed (index, attributes)"
+    return None
+
+
+class VerifiedColumns:
+    """The datasets of a shard whose file is the one that its record describes.
+
+    Datasets with a recorded place are mapped from there; HDF5 opens the file for others only. A context manager
+    that owns the HDF5 handle.
+
+    Args:
+        root: the corpus folder.
+        info: the record.
+        verify: compare the file with the record first; not where that was just done.
+
+    Raises:
+        ShardError: it is another file, or a damaged one.
+    """
+
+    def __init__(self, root: Path, info: ShardInfo, *, verify: bool = True) -> None:
+        self.path = root / info.path
+        self._info = info
+        self._handles = ExitStack()
+        self._file: h5py.File | None = None
+        if verify:
+            try:
+                found = difference(root, info)
+            except OSError as error:
+                raise ShardError(f"{self.path}: {error.strerror or error}, expected a token shard") from error
+            if found is not None:
+                raise ShardError(f"{self.path}: {found[1]}")
+
+    def get(self, name: str, dtype: str, length: int) -> np.ndarray | h5py.Dataset:
+        """The first `length` values of the dataset `name`, mapped, or as an HDF5 dataset of them or more.
+
+        Raises:
+            ShardError: the dataset is not what the record says.
+        """
+        stored = np.dtype(dtype).newbyteorder("<")
+        offset = self._info.extents.get(name)
+        if offset is not None:
+            if length == 0 or offset + length * stored.itemsize > self._info.file_bytes:
+                raise ShardError(f"{self.path}: {name} lies at byte {offset}, outside of the file")
+            return np.memmap(self.path, dtype=stored, mode="r", offset=offset, shape=(length,))
+        if length == 0:
+            return np.empty(0, stored)
+        dataset = self._opened().get(name)
+        if not isinstance(dataset, h5py.Dataset) or dataset.dtype != stored or len(dataset) < length:
+            raise ShardError(f"{self.path}: {name} is not {length} values of {dtype}")
+        return dataset
+
+    def _opened(self) -> h5py.File:
+        if self._file is None:
+            self._file = self._handles.enter_context(layout.open_file(self.path))
+        return self._file
+
+    def __enter__(self) -> VerifiedColumns:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._handles.close()
