@@ -1,7 +1,7 @@
 """Reads HDF5 chunks without HDF5: byte ranges from the file, decoded outside HDF5's lock, in threads.
 
-HDF5 is asked once per shard, when the shard is first read: where its chunks lie and which filters they passed.
-A chunk whose filters are not known here (lzf) is read through h5py instead.
+HDF5 is asked once per shard, when the shard is first read and in another process: where its chunks lie and which
+filters they passed. A chunk whose filters are not known here (lzf) is read through h5py instead.
 """
 
 from __future__ import annotations
@@ -96,34 +96,28 @@ class ChunkedShard:
 
 
 def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
+    from corpus_assets.shards.contents import read_contents
+
     os.close(file.open())
-    try:
-        with open_shard(file.path) as opened:
-            tokens = opened[file.dataset]
-            found = (tokens.dtype, tokens.chunks)
-            length = tokens.shape[0]
-            chunks: list[tuple[int, int, int, int]] = []
-            tokens.id.chunk_iter(
-                lambda c: chunks.append((c.chunk_offset[0], c.byte_offset, c.size, c.filter_mask))
-            )
-            properties = tokens.id.get_create_plist()
-            filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
-    except (OSError, KeyError, AttributeError, RuntimeError, IndexError, TypeError, ValueError) as error:
-        raise ShardError(f"{file.path}: not a readable token shard: {error}") from error
-    if found != (dtype, (file.chunk_size,)) or length < file.token_count:
+    contents = read_contents(file.path, chunks_of=file.dataset)
+    if file.dataset not in contents.datasets:
+        raise ShardError(f"{file.path}: not a readable token shard: it has no {file.dataset}")
+    facts = contents.datasets[file.dataset]
+    found = (facts.length, facts.dtype, facts.chunk)
+    if facts.length < file.token_count or found[1:] != (dtype.name, file.chunk_size):
         raise IndexMismatchError(
-            f"{file.path}: {file.dataset} are {length} of {found[0]} in chunks of {found[1]}, shards.json says "
-            f"{file.token_count} of {dtype} in chunks of ({file.chunk_size},)"
+            f"{file.path}: {file.dataset} are {found[0]} of {found[1]} in chunks of {found[2]}, shards.json says "
+            f"{file.token_count} of {dtype} in chunks of {file.chunk_size}"
         )
-    placed = np.array(sorted(chunks), np.int64).reshape(-1, 4)
+    placed = np.array(facts.chunks, np.int64).reshape(-1, 4)
     count = -(-file.token_count // file.chunk_size)
     placed = placed[: int(np.searchsorted(placed[:, 0], file.token_count))]
-    if not np.array_equal(placed[:, 0], np.arange(count) * file.chunk_size):
+    if len(placed) != count or not np.array_equal(placed[:, 0], np.arange(count) * file.chunk_size):
         raise ShardError(f"{file.path}: found {len(placed)} stored chunks of {count}")
     outside = (placed[:, 1] < 0) | (placed[:, 2] < 0) | (placed[:, 1] > file.file_bytes - placed[:, 2])
     if outside.any():
         raise ShardError(f"{file.path}: chunk {int(outside.argmax())} lies outside the file")
-    return ChunkTable(placed[:, 1].copy(), placed[:, 2].copy(), placed[:, 3].copy(), filters)
+    return ChunkTable(placed[:, 1].copy(), placed[:, 2].copy(), placed[:, 3].copy(), facts.filters)
 
 
 def _inflate(data: bytes | memoryview, raw_bytes: int, _itemsize: int) -> bytes:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import bisect
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 import numpy as np
 
 from corpus_assets.errors import ShardError
-from corpus_assets.loading.hdf5 import open_shard
+from corpus_assets.loading.extents import DOCUMENT_ENDS, DOCUMENT_ROWS, TokenFile, document_file
 from corpus_assets.shards.records import ShardIndex, ShardInfo
 
-if TYPE_CHECKING:
-    import h5py
+_INT64 = np.dtype("<i8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +43,7 @@ def locate_document(index: ShardIndex, position: int) -> DocumentLocation:
     Reads a handful of values from the shard's document index, whatever its size.
 
     Raises:
+        IndexMismatchError: the file is not what the index says.
         ShardError: the shard's document index cannot be read or does not cover the position.
     """
     first_document = 0
@@ -55,19 +55,18 @@ def locate_document(index: ShardIndex, position: int) -> DocumentLocation:
 
 
 def _locate(index: ShardIndex, shard: ShardInfo, position: int, first_document: int) -> DocumentLocation:
-    path = os.path.join(index.root, shard.path)
     local = position - shard.global_start
-    try:
-        with open_shard(path) as file:
-            ends, rows = file["document_ends"], file["document_rows"]
-            number = bisect.bisect_right(_Lazy(ends), local)
-            stop = int(ends[number])
-            start = int(ends[number - 1]) if number else 0
-            row = int(rows[number])
-    except (OSError, KeyError, ValueError, IndexError, TypeError, AttributeError, RuntimeError) as error:
-        raise ShardError(f"{path}: no document found for token {local} of the shard: {error}") from error
-    if not start <= local < stop <= shard.token_count:
-        raise ShardError(f"{path}: document {number} is [{start}, {stop}), expected it to hold token {local}")
+    ends_file = document_file(index, shard, DOCUMENT_ENDS)
+    with _Values(ends_file) as ends, _Values(document_file(index, shard, DOCUMENT_ROWS)) as rows:
+        number = bisect.bisect_right(ends, local)
+        if number == len(ends):
+            raise ShardError(f"{ends_file.path}: no document ends behind token {local} of the shard")
+        start, stop = ends[number - 1] if number else 0, ends[number]
+        row = rows[number]
+    if not 0 <= start <= local < stop <= shard.token_count:
+        raise ShardError(
+            f"{ends_file.path}: document {number} is [{start}, {stop}), expected it to hold token {local}"
+        )
     return DocumentLocation(
         shard=shard.key,
         input_name=shard.input_name,
@@ -78,14 +77,29 @@ def _locate(index: ShardIndex, shard: ShardInfo, position: int, first_document: 
     )
 
 
-class _Lazy:
-    """A dataset as bisect wants it: values read one by one."""
+class _Values:
+    """The values of one shard, one for each document, as bisect wants them: read one by one."""
 
-    def __init__(self, dataset: h5py.Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, file: TokenFile) -> None:
+        self._file = file
+        self._descriptor = file.open()
 
     def __len__(self) -> int:
-        return int(self._dataset.shape[0])
+        return self._file.token_count
 
-    def __getitem__(self, number: int) -> np.int64:
-        return self._dataset[number]
+    def __getitem__(self, number: int) -> int:
+        if self._file.offset is not None:
+            raw = os.pread(self._descriptor, 8, self._file.offset + 8 * number)
+            return int(np.frombuffer(raw, _INT64)[0])
+        from corpus_assets.loading.chunks import ChunkedShard
+
+        chunk, place = divmod(number, self._file.chunk_size)
+        return int(ChunkedShard(self._file, _INT64).read(chunk)[place])
+
+    def __enter__(self) -> _Values:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)

@@ -13,11 +13,12 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from corpus_assets.errors import IndexMismatchError
+from corpus_assets.errors import IndexMismatchError, one_line
 from corpus_assets.shards.records import ShardIndex, ShardInfo
+from corpus_assets.shards.regular import leads_out
 
 # As in shards.layout, which imports h5py; a chunked reader compares chunk sizes with the file.
-TOKENS, FIELDS, DOCUMENT_ENDS = "tokens", "fields", "document_ends"
+TOKENS, FIELDS, DOCUMENT_ENDS, DOCUMENT_ROWS = "tokens", "fields", "document_ends", "document_rows"
 INDEX_CHUNK = 8 * 1024
 
 
@@ -120,15 +121,20 @@ def field_files(index: ShardIndex, name: str, dtype: np.dtype) -> list[TokenFile
 
 def document_end_files(index: ShardIndex) -> list[TokenFile]:
     """The document ends of the shards of a checked `index` that have documents, one for each document."""
-    dtype = np.dtype("<i8")
-    return [_file(index, shard, DOCUMENT_ENDS, dtype) for shard in index.shards if shard.document_count]
+    return [document_file(index, shard, DOCUMENT_ENDS) for shard in index.shards if shard.document_count]
+
+
+def document_file(index: ShardIndex, shard: ShardInfo, dataset: str) -> TokenFile:
+    """The int64 values, one for each document, of `document_ends` or `document_rows`."""
+    return _file(index, shard, dataset, np.dtype("<i8"))
 
 
 def _file(index: ShardIndex, shard: ShardInfo, dataset: str, dtype: np.dtype) -> TokenFile:
-    count = shard.document_count if dataset == DOCUMENT_ENDS else shard.token_count
-    chunk_size = INDEX_CHUNK if dataset == DOCUMENT_ENDS else shard.chunk_size
+    of_documents = dataset in (DOCUMENT_ENDS, DOCUMENT_ROWS)
+    count = shard.document_count if of_documents else shard.token_count
+    chunk_size = INDEX_CHUNK if of_documents else shard.chunk_size
     offset = shard.extents.get(dataset)
-    if dataset != DOCUMENT_ENDS and shard.compression != "none":
+    if not of_documents and shard.compression != "none":
         offset = None
     if offset is not None:
         _check_extent(shard, dataset, offset, count, dtype.itemsize)
@@ -147,14 +153,19 @@ def shard_path(index: ShardIndex, shard: ShardInfo) -> str:
     """The file of a shard, below the corpus root.
 
     Raises:
-        IndexMismatchError: the index names a path elsewhere.
+        IndexMismatchError: the index names a path elsewhere, or a link leads there.
     """
     parts = PurePosixPath(shard.path).parts
     if not parts or shard.path.startswith("/") or ".." in parts or "\0" in shard.path:
         raise IndexMismatchError(
-            f"{index.root}: shard {shard.key}: path is {shard.path!r}, expected one below the corpus root"
+            f"{index.root}: shard {shard.key}: path is '{one_line(shard.path)}', expected one below the corpus root"
         )
-    return os.path.join(index.root, *parts)
+    path = os.fspath(index.root)
+    for part in parts:
+        path = os.path.join(path, part)
+        if os.path.islink(path) and leads_out(path, index.root):
+            raise IndexMismatchError(f"{path}: is a link that leads out of the corpus")
+    return path
 
 
 def _check_counts(shard: ShardInfo, start: int) -> None:

@@ -140,7 +140,7 @@ def test_a_file_that_is_no_shard_is_refused(tmp_path):
     index = write_corpus_of(tmp_path, random_shards([100]), compression="gzip")
     path = tmp_path / index.shards[0].path
     path.write_bytes(os.urandom(index.shards[0].file_bytes))
-    with MmapTokenStore(index) as store, pytest.raises(ShardError, match="not a readable token shard"):
+    with MmapTokenStore(index) as store, pytest.raises(ShardError, match=r"expected a token shard \(HDF5\)"):
         store.get_slice(0, 1)
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_not_what_the_index_says_is_refused(tmp_path, changes):
     with (
         MmapTokenStore(other) as store,
         pytest.raises(
-            IndexMismatchError, match=r"tokens are 100 of uint16 in chunks of \(16,\), shards.json says"
+            IndexMismatchError, match=r"tokens are 100 of uint16 in chunks of 16, shards.json says"
         ),
     ):
         store.get_slice(0, 1)
