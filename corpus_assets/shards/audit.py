@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corpus_assets.errors import InputError
+from corpus_assets.errors import InputError, ShardError
 from corpus_assets.shards import layout
 from corpus_assets.shards.inspection import Finding
 from corpus_assets.shards.manifest import InputManifest, observe_inputs
+from corpus_assets.shards.verified import VerifiedColumns
 from corpus_assets.sources import open_source
 from corpus_assets.tokenizers import load_tokenizer
 
@@ -66,26 +67,24 @@ def _compare(
     file: InputFile,
     ordinals: Sequence[int],
 ) -> list[Finding]:
-    with layout.open_file(index.root / shard.path) as stored:
-        ends, rows = stored[layout.DOCUMENT_ENDS], stored[layout.DOCUMENT_ROWS]
-        extents = {
-            int(rows[ordinal]): (int(ends[ordinal - 1]) if ordinal else 0, int(ends[ordinal]))
-            for ordinal in ordinals
-        }
-        findings = []
-        try:
+    findings = []
+    try:
+        with VerifiedColumns(index.root, shard) as columns:
+            ends = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count)
+            rows = columns.get(layout.DOCUMENT_ROWS, "int64", shard.document_count)
+            tokens = columns.get(layout.TOKENS, shard.dtype, shard.token_count)
+            extents = {
+                int(rows[ordinal]): (int(ends[ordinal - 1]) if ordinal else 0, int(ends[ordinal]))
+                for ordinal in ordinals
+            }
             texts = _texts(config, file, set(extents))
-        except InputError as error:
-            return [_finding(shard, str(error))]
-        for row, (start, stop) in extents.items():
-            expected = [*tokenizer.encode(texts[row])[: config.max_document_tokens], tokenizer.boundary_id]
-            found = stored[layout.TOKENS][start:stop]
-            if not np.array_equal(found, expected):
-                findings.append(
-                    _finding(
-                        shard, f"row {row} of {file.name} gives other ids than the shard holds", (start, stop)
-                    )
-                )
+            for row, (start, stop) in extents.items():
+                expected = tokenizer.encode(texts[row])[: config.max_document_tokens]
+                if not np.array_equal(tokens[start:stop], [*expected, tokenizer.boundary_id]):
+                    message = f"row {row} of {file.name} gives other ids than the shard holds"
+                    findings.append(_finding(shard, message, (start, stop)))
+    except (InputError, ShardError, OSError) as error:
+        return [_finding(shard, str(error))]
     return findings
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-import h5py
 import numpy as np
 
+from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
 from corpus_assets.shards.records import Ledger, ShardIndex
+from corpus_assets.shards.verified import VerifiedColumns
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _BINS = 32
@@ -42,15 +43,21 @@ class CorpusStatistics:
 
 
 def corpus_statistics(index: ShardIndex) -> CorpusStatistics:
-    """Statistics over all shards of `index`; memory does not grow with the number of documents."""
+    """Statistics over all shards of `index`; memory does not grow with the number of documents.
+
+    Raises:
+        ShardError: a shard is not what its record says.
+    """
     # Fine bins of 1/32 octave from 1 token to 2^48; quantiles and the drawn histogram come from them.
     fine = np.zeros(48 * 32 + 1, dtype=np.int64)
     for shard in index.shards:
-        with h5py.File(index.root / shard.path, "r") as file:
-            ends, last = file[layout.DOCUMENT_ENDS], 0
-            for start in range(0, len(ends), layout.INDEX_CHUNK * 16):
+        with VerifiedColumns(index.root, shard) as columns:
+            ends, last = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count), 0
+            for start in range(0, shard.document_count, layout.INDEX_CHUNK * 16):
                 block = ends[start : start + layout.INDEX_CHUNK * 16]
                 lengths = np.diff(block, prepend=last)
+                if lengths.min() < 1 or block[-1] > shard.token_count:
+                    raise ShardError(f"{columns.path}: its document ends do not increase to its last token")
                 last = int(block[-1])
                 fine += np.bincount((np.log2(lengths) * 32).astype(np.int64), minlength=len(fine))
     documents, tokens, ledger = index.document_count, index.token_count, index.ledger

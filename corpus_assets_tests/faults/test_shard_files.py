@@ -14,6 +14,7 @@ from corpus_assets.shards.contents import read_contents
 from corpus_assets.shards.index import publish_index
 from corpus_assets.shards.records import ShardIndex
 from corpus_assets.shards.seal import frame_digest
+from corpus_assets.shards.statistics import corpus_statistics
 from corpus_assets_tests.faults.forging import forge_index, run_alone
 from corpus_assets_tests.loading.corpora import random_shards, tokens_of, write_corpus_of
 
@@ -78,6 +79,8 @@ def test_a_file_on_which_hdf5_hangs_is_refused_in_time(plain):
 def test_validation_does_not_show_damaged_metadata_to_hdf5(plain):
     hang_hdf5(plain / load_index(plain).shards[0].path)
     assert checks_of(plain) == {"frame_digest"}
+    with pytest.raises(ShardError, match="bytes outside the tokens changed"):
+        corpus_statistics(load_index(plain))
 
 
 def test_a_process_that_died_reading_one_file_reads_the_next(plain):
@@ -214,6 +217,8 @@ def test_document_ends_that_lie_are_findings_and_errors(root, values):
             except ShardError:
                 continue
             assert found.start <= position < found.stop <= 2000
+    with pytest.raises(ShardError, match="its document ends do not increase"):
+        corpus_statistics(load_index(root))
     with pytest.raises(ShardError, match="a document ends at"):
         read_contents(root / load_index(root).shards[0].path, documents=5, tokens=5)
 
