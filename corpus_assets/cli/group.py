@@ -13,7 +13,21 @@ from corpus_assets.cli.help import write_sections
 from corpus_assets.errors import CorpusError
 
 # In the order in which a newcomer needs them.
-COMMANDS = ("demo", "init", "build", "status", "validate", "inspect", "bench", "ui", "repair", "gc")
+COMMANDS = (
+    "demo",
+    "init",
+    "build",
+    "status",
+    "rejects",
+    "validate",
+    "audit",
+    "inspect",
+    "bench",
+    "ui",
+    "repair",
+    "recode",
+    "gc",
+)
 _EXAMPLES = (
     ("corpus demo", "a corpus from Python's own sources, and batches from it; nothing to configure"),
     ("corpus ui", "that build in the Dagster UI"),
@@ -23,7 +37,7 @@ _EXAMPLES = (
 )
 _EXIT_CODES = (
     ("0", "all is well"),
-    ("1", "`corpus validate` found something"),
+    ("1", "`corpus validate` or `corpus audit` found something"),
     ("2", "it cannot be done, the message says why"),
 )
 CANNOT_RUN = 2

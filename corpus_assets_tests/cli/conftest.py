@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from click.testing import CliRunner, Result
 
 from corpus_assets.cli import main
 from corpus_assets_tests.conftest import write_jsonl
+
+
+def command_runner() -> CliRunner:
+    """Keeps stdout and stderr apart: click before 8.2 must be told to, later ones cannot be."""
+    can_mix = "mix_stderr" in signature(CliRunner).parameters
+    return CliRunner(mix_stderr=False) if can_mix else CliRunner()
 
 
 class Shell:
@@ -38,8 +45,21 @@ class Shell:
         """An input shard of `c`."""
         return write_jsonl(self.folder / "data/c/input" / name, texts)
 
+    def build_shards(self) -> None:
+        """Build what is not up to date without the graph, which takes seconds; index it if nothing failed."""
+        from corpus_assets.cli.project import Project
+        from corpus_assets.shards.index import write_index
+        from corpus_assets.shards.manifest import observe_inputs
+        from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
+
+        config = Project.load(None).corpus("c")
+        manifest = observe_inputs(config)
+        outcomes = list(ShardedTokenizationPipeline(config).run(manifest.files))
+        if all(outcome.info for outcome in outcomes):
+            write_index(config.root, manifest.keys)
+
     def __call__(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, arguments, catch_exceptions=False)
+        return command_runner().invoke(main, arguments, catch_exceptions=False)
 
     def refused(self, *arguments: str) -> str:
         """The message of a command that must end with exit code 2, without a traceback."""
@@ -64,18 +84,10 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 @pytest.fixture
 def built(shell: Shell) -> Shell:
     """A shell in a project whose corpus has two shards, built without the graph: 3 + 2 and 5 tokens."""
-    from corpus_assets.cli.project import Project
-    from corpus_assets.shards.index import write_index
-    from corpus_assets.shards.manifest import observe_inputs
-    from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
-
     shell.configure()
     shell.write_input("a.jsonl", "ab", "c")
     shell.write_input("b.jsonl", "defg")
-    config = Project.load(None).corpus("c")
-    manifest = observe_inputs(config)
-    assert all(outcome.info for outcome in ShardedTokenizationPipeline(config).run(manifest.files))
-    write_index(config.root, manifest.keys)
+    shell.build_shards()
     return shell
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from corpus_assets.cli import main
 from corpus_assets.cli.group import COMMANDS, CorpusGroup
 from corpus_assets.errors import ShardError
+from corpus_assets_tests.cli.conftest import command_runner
 
 CORPUS = Path(sys.executable).with_name("corpus")
 
@@ -59,7 +59,7 @@ def run_raising(error: BaseException, *options: str):
             return fail
 
     group = OneCommand(name="corpus", params=main.params, callback=main.callback)
-    return CliRunner().invoke(group, [*options, "fail"])
+    return command_runner().invoke(group, [*options, "fail"])
 
 
 @pytest.mark.parametrize(
