@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class TokenColumn:
         self._buffered = 0
         self._written = 0
         self._sha256 = hashlib.sha256()
-        self.checksums: list[int] = []
+        self.checksums = array("I")
 
     def __len__(self) -> int:
         return self._written + self._buffered

@@ -9,6 +9,7 @@ after the last token.
 from __future__ import annotations
 
 import math
+from array import array
 from pathlib import Path
 
 import h5py
@@ -133,22 +134,28 @@ def data_stretch(dataset: h5py.Dataset) -> tuple[int, int]:
         return 0, 0
     if (offset := run_offset(dataset)) is not None:
         return offset, dataset.shape[0] * dataset.dtype.itemsize
-    placed: list[tuple[int, int]] = []
-    dataset.id.chunk_iter(lambda chunk: placed.append((chunk.byte_offset, chunk.size)))
-    start = min(offset for offset, _ in placed)
-    return start, max(offset + size for offset, size in placed) - start
+    placed = _chunk_places(dataset)
+    start = int(placed[:, 1].min())
+    return start, int((placed[:, 1] + placed[:, 2]).max()) - start
 
 
 def run_offset(dataset: h5py.Dataset) -> int | None:
     """Byte offset of a dataset whose chunks lie in one run in their order; None for any other."""
     if is_filtered(dataset) or not dataset.shape[0]:
         return None
-    chunks: list[tuple[int, int]] = []
-    dataset.id.chunk_iter(lambda chunk: chunks.append((chunk.chunk_offset[0], chunk.byte_offset)))
-    placed = np.array(sorted(chunks), dtype=np.int64)
+    placed = _chunk_places(dataset)
     expected = placed[0, 1] + placed[:, 0] * dataset.dtype.itemsize
     whole = len(placed) == -(-dataset.shape[0] // dataset.chunks[0])
     return int(placed[0, 1]) if whole and (placed[:, 1] == expected).all() else None
+
+
+def _chunk_places(dataset: h5py.Dataset) -> np.ndarray:
+    """(C, 3) int64 of each chunk, in order: its first element, its offset in the file, its stored bytes."""
+    # Millions of chunks as Python tuples would be what a build takes most memory for.
+    places = array("q")
+    dataset.id.chunk_iter(lambda c: places.extend((c.chunk_offset[0], c.byte_offset, c.size)))
+    found = np.frombuffer(places, dtype=np.int64).reshape(-1, 3)
+    return found[np.argsort(found[:, 0], kind="stable")]
 
 
 def extend(dataset: h5py.Dataset, block: np.ndarray) -> None:
