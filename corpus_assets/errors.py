@@ -80,15 +80,12 @@ class StateMismatchError(CorpusError):
     """A loader state that belongs to another corpus or another order."""
 
 
-_SHOWN_CHARACTERS = 300
-
-
-def one_line(text: object) -> str:
-    """What somebody else wrote as a message may show it: in one line, every unprintable character escaped, cut."""
+def one_line(text: object, *, limit: int = 300) -> str:
+    """What somebody else wrote as a message may show it: in one line, unprintable characters escaped, cut at `limit`."""
     whole = str(text)
-    shown = whole[:_SHOWN_CHARACTERS]
+    shown = whole[:limit]
     if not shown.isprintable():
         shown = "".join(
             char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
-        )[:_SHOWN_CHARACTERS]
-    return shown if len(whole) <= _SHOWN_CHARACTERS else f"{shown}… ({len(whole)} characters)"
+        )[:limit]
+    return shown if len(whole) <= limit else f"{shown}… ({len(whole)} characters)"

@@ -59,7 +59,8 @@ def build_shard(
     force: bool = False,
     threads: int = 1,
     on_progress: OnProgress | None = None,
-    on_document: Callable[[int], None] | None = None,
+    on_document: Callable[[int | None], None] | None = None,
+    on_encoded: Callable[[], None] | None = None,
     refuse_rows: Mapping[int, str] | None = None,
     stale_after: float = STALE_AFTER,
     expected: ShardInfo | None = None,
@@ -73,7 +74,9 @@ def build_shard(
         force: build even where the current shard was made from the same.
         threads: threads that encode.
         on_progress: called after each batch.
-        on_document: called with the row of each document before it is encoded, one at a time.
+        on_document: called with the row of each document before it is encoded, one at a time, and with None
+            after the last one of a batch.
+        on_encoded: called when no document is left to be encoded.
         refuse_rows: rows to reject unencoded, with the reason.
         stale_after: seconds after which another builder's lease may be taken over.
         expected: publish the shard only if it is this one.
@@ -148,6 +151,8 @@ def build_shard(
                 writer.add_documents(encoded, rows)
                 if on_progress is not None:
                     on_progress(_progress(file, source, writer))
+            if on_encoded is not None:
+                on_encoded()
             refuse_changed(file, source)
             encoder.audit()
             ledger = encoder.ledger()

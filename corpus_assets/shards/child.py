@@ -6,6 +6,7 @@ It is a program of its own: that needs no fork, and no `if __name__ == "__main__
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from multiprocessing.connection import Connection, Pipe
@@ -37,8 +38,7 @@ def start_child(code: str, *, quiet: bool = False) -> tuple[subprocess.Popen[byt
 
 def describe_death(status: int) -> str:
     """What the exit status of a process that should not have ended says."""
-    import signal
-
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name}"
-    return f"exit status {status}"
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name
+    return f"killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")

@@ -32,7 +32,7 @@ class DocumentEncoder:
             source gives texts.
         threads: threads that encode texts; the ids do not depend on it.
         on_document: if given, documents are encoded one at a time and their row is announced first, so
-            that whoever watches this process knows which document it died of.
+            that whoever watches this process knows which document it died of; None after a batch.
         refuse_rows: rows not to encode, with the reason.
     """
 
@@ -44,7 +44,7 @@ class DocumentEncoder:
         *,
         record_format: RecordFormat | None = None,
         threads: int = 1,
-        on_document: Callable[[int], None] | None = None,
+        on_document: Callable[[int | None], None] | None = None,
         refuse_rows: Mapping[int, str] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
@@ -101,7 +101,7 @@ class DocumentEncoder:
         )
 
     def _encode_singly(
-        self, batch: DocumentBatch, on_document: Callable[[int], None]
+        self, batch: DocumentBatch, on_document: Callable[[int | None], None]
     ) -> tuple[list[int], EncodedDocuments]:
         parts, failures = [], {}
         for place, (row, text) in enumerate(zip(batch.rows, batch.texts, strict=True)):
@@ -110,6 +110,7 @@ class DocumentEncoder:
                 parts.append(self._tokenizer.encode_documents([text]).ids)
             except UnencodableDocumentError as error:
                 failures[place] = RowError(error.reason, DOES_NOT_FIT)
+        on_document(None)
         batch = self._without(batch, failures)
         if not parts:
             return [], self._tokenizer.encode_documents([])
@@ -126,6 +127,8 @@ class DocumentEncoder:
                 documents.append(pack_record(record_format, record, self._tokenizer))
             except RowError as error:
                 failures[place] = error
+        if self._on_document is not None:
+            self._on_document(None)
         return self._without(batch, failures).rows, end_to_end(documents, record_format, self._tokenizer)
 
     def _without(self, batch: DocumentBatch, failures: Mapping[int, RowError]) -> DocumentBatch:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, Pipe, wait
-from pathlib import Path
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
-import corpus_assets
+from corpus_assets.errors import one_line
 from corpus_assets.shards.build import OnProgress
+from corpus_assets.shards.child import describe_death, start_child
 from corpus_assets.shards.lease import STALE_AFTER, clear_stale
 from corpus_assets.shards.space import require_space
-from corpus_assets.shards.worker import COMMAND, BuildTask, DocumentAnnounced, Message, ShardOutcome
+from corpus_assets.shards.worker import (
+    COMMAND,
+    BuildTask,
+    DocumentAnnounced,
+    DocumentsEncoded,
+    Message,
+    ShardOutcome,
+)
 
 if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
@@ -101,6 +107,8 @@ class ShardedTokenizationPipeline:
         finally:
             for worker in workers:
                 worker.stop()
+            # What a worker had drafted when it died goes now, not with the next build.
+            clear_stale(self._config.root, stale_after=self._stale_after)
 
 
 def _ready(workers: Sequence[_Worker]) -> list[_Worker]:
@@ -123,16 +131,20 @@ class _Worker:
         self.task: BuildTask | None = None
         self._row: int | None = None
         self._heard = 0.0
+        self._watched = True
 
     @property
     def overdue(self) -> bool:
-        return time.monotonic() - self._heard > self._timeout
+        return self._watched and time.monotonic() - self._heard > self._timeout
 
     def start(self, task: BuildTask) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            self.stop()  # killed between two tasks
         if self._process is None:
-            self._launch()
-        self.task, self._row, self._heard = task, None, time.monotonic()
-        self.connection.send(task)
+            self._process, self.connection = start_child(COMMAND)
+        self.task, self._row, self._heard, self._watched = task, None, time.monotonic(), True
+        with suppress(BrokenPipeError, ConnectionResetError):  # found out by whoever waits for its answer
+            self.connection.send(task)
 
     def finish(self) -> BuildTask:
         task, self.task = self.task, None
@@ -146,12 +158,14 @@ class _Worker:
         try:
             message: Message = self.connection.recv()
         except (EOFError, ConnectionResetError):
-            return self._recover(CRASHED, _death(self._reap()))
+            return self._recover(CRASHED, describe_death(self._reap()))
         self._heard = time.monotonic()
         if isinstance(message, ShardOutcome):
             return message
         if isinstance(message, DocumentAnnounced):
             self._row = message.row
+        elif isinstance(message, DocumentsEncoded):
+            self._row, self._watched = None, False
         elif on_progress is not None:
             on_progress(message)
         return None
@@ -168,22 +182,9 @@ class _Worker:
             self.start(replace(task, refuse_rows={**task.refuse_rows, row: reason}))
         else:
             place = "" if row is None else f" at row {row}"
-            error = f"{task.file.name}: the worker process ended{place}: {found}"
+            error = f"{one_line(task.file.name)}: the worker process ended{place}: {found}"
             return ShardOutcome(key=task.file.key, info=None, error=error, seconds=0.0)
         return None
-
-    def _launch(self) -> None:
-        here, there = Pipe()
-        # A user's own format may come from wherever this program imports from.
-        searched = [str(Path(corpus_assets.__file__).parents[1]), os.environ.get("PYTHONPATH"), *sys.path]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, str(there.fileno())],
-            pass_fds=[there.fileno()],
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, searched))},
-        )
-        there.close()
-        self.connection = here
 
     def _reap(self) -> int:
         assert self._process is not None
@@ -198,9 +199,3 @@ class _Worker:
             self._process.kill()
         self._process.wait()
         self._process = None
-
-
-def _death(status: int) -> str:
-    if status < 0:
-        return f"killed by {signal.Signals(-status).name} (out of memory?)"
-    return f"exit status {status}"

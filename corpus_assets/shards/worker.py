@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from corpus_assets.errors import CorpusError
+from corpus_assets.errors import CorpusError, one_line
 from corpus_assets.shards.build import BuildProgress, build_shard
 from corpus_assets.shards.lease import LeaseHeldError
 from corpus_assets.tokenizers import load_tokenizer
@@ -46,9 +48,14 @@ class BuildTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentAnnounced:
-    """The row that the worker is about to encode."""
+    """The row that the worker is about to encode; None where it is at none."""
 
-    row: int
+    row: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsEncoded:
+    """No document is left: what the worker does now, sealing and syncing, takes as long as the disk takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,30 +76,35 @@ class ShardOutcome:
     held: bool = False
 
 
-Message = BuildProgress | DocumentAnnounced | ShardOutcome
+Message = BuildProgress | DocumentAnnounced | DocumentsEncoded | ShardOutcome
 
 
-def run_task(task: BuildTask, tokenizer: Tokenizer, connection: Connection) -> ShardOutcome:
-    """Build the shard of `task`, reporting progress through `connection`."""
+def run_task(
+    task: BuildTask, load: Callable[[CorpusConfig], Tokenizer], connection: Connection
+) -> ShardOutcome:
+    """Build the shard of `task` with the tokenizer that `load` gives, reporting through `connection`."""
     started = time.perf_counter()
     key = task.file.key
 
     def ended(info: ShardInfo | None, error: str | None, **flags: bool) -> ShardOutcome:
         seconds = time.perf_counter() - started
-        return ShardOutcome(key=key, info=info, error=error, seconds=seconds, **flags)
+        # It names files, and quotes what libraries say of their content.
+        shown = None if error is None else one_line(error, limit=4000)
+        return ShardOutcome(key=key, info=info, error=shown, seconds=seconds, **flags)
 
-    def announce(row: int) -> None:
+    def announce(row: int | None) -> None:
         connection.send(DocumentAnnounced(row=row))
 
     try:
         info, reused = build_shard(
             task.file,
             task.config,
-            tokenizer,
+            load(task.config),
             force=task.force,
             threads=task.threads,
             on_progress=connection.send,
             on_document=announce if task.careful else None,
+            on_encoded=lambda: connection.send(DocumentsEncoded()),
             refuse_rows=task.refuse_rows,
             stale_after=task.stale_after,
             expected=task.expected,
@@ -102,9 +114,8 @@ def run_task(task: BuildTask, tokenizer: Tokenizer, connection: Connection) -> S
     except CorpusError as error:
         return ended(None, str(error))
     except OSError as error:
-        return ended(
-            None, f"{task.file.name}: {error.strerror or error} ({error.filename or task.config.root})"
-        )
+        place = error.filename or task.config.root
+        return ended(None, f"{task.file.name}: {error.strerror or error} ({place})")
     except Exception as error:
         # A defect of ours must not take the neighbours down, and must not be taken for a bad input.
         return ended(None, f"{task.file.name}: unexpected {type(error).__name__}: {error}")
@@ -117,16 +128,14 @@ COMMAND = "from corpus_assets.shards.worker import serve; serve()"
 def serve() -> None:
     """Serve tasks until the other end closes the connection."""
     connection = Connection(int(sys.argv[1]))
-    loaded: tuple[tuple[str, str | None], Tokenizer] | None = None
+    # The last one: a task after the other has the same.
+    loaded = lru_cache(1)(lambda spec, boundary_token: load_tokenizer(spec, boundary_token=boundary_token))
     while True:
         try:
             task: BuildTask = connection.recv()
-            wanted = (task.config.tokenizer, task.config.boundary_token)
-            if loaded is None or loaded[0] != wanted:
-                loaded = (
-                    wanted,
-                    load_tokenizer(task.config.tokenizer, boundary_token=task.config.boundary_token),
-                )
-            connection.send(run_task(task, loaded[1], connection))
+            outcome = run_task(
+                task, lambda config: loaded(config.tokenizer, config.boundary_token), connection
+            )
+            connection.send(outcome)
         except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
             return

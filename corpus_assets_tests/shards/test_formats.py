@@ -147,12 +147,12 @@ def test_careful_mode_announces_records_and_leaves_out_those_it_is_told_to(tmp_p
     write_records(tmp_path / "in" / "a.jsonl", SEGMENTS)
     config = parse_corpus("c", {"input": "in", "root": "out", **OPTIONS}, base=tmp_path, where="test")
     (file,) = observe_inputs(config).files
-    rows: list[int] = []
+    rows: list[int | None] = []
     config = config.model_copy(update={"max_reject_fraction": 0.5})
     info, _ = build_shard(
         file, config, load_tokenizer("byte"), on_document=rows.append, refuse_rows={1: "tokenizer_crash"}
     )
-    assert rows == [0, 2]
+    assert rows == [0, 2, None]
     assert info.ledger.rejected == {"tokenizer_crash": 1}
     assert columns(tmp_path / "out" / info.path)["tokens"] == [*TOKENS[:4], *TOKENS[5:]]
 
