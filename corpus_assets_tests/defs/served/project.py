@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,17 @@ from corpus_assets.config import CorpusConfig, load_config
 from corpus_assets.defs.home import TEMPLATE, open_instance
 
 T = TypeVar("T")
-WORKSPACE = {
+WORKSPACE: dict[str, Any] = {
     "load_from": [{"python_module": {"module_name": "corpus_assets.definitions", "location_name": "corpora"}}]
 }
+
+LAUNCH = """
+mutation($params: ExecutionParams!) {
+  launchRun(executionParams: $params) {
+    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+  }
+}
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +40,7 @@ class ServedProject:
     """A running project; `instance` reads the same records that the UI shows."""
 
     folder: Path
+    home: Path
     url: str
     instance: dg.DagsterInstance
     log: Path
@@ -51,6 +60,29 @@ class ServedProject:
             answer = json.load(response)
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
+
+    def launch(self, job: str, *, tags: dict[str, str] | None = None, assets: Sequence[str] = ()) -> str:
+        """Launch a run through the API that the UI's buttons use; returns its id."""
+        selector: dict[str, Any] = {
+            "repositoryLocationName": WORKSPACE["load_from"][0]["python_module"]["location_name"],
+            "repositoryName": "__repository__",
+            "pipelineName": job,
+        }
+        if assets:
+            selector["assetSelection"] = [{"path": asset.split("/")} for asset in assets]
+        pairs = [{"key": key, "value": value} for key, value in (tags or {}).items()]
+        answer = self.graphql(
+            LAUNCH,
+            params={"selector": selector, "mode": "default", "executionMetadata": {"tags": pairs}},
+        )["launchRun"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return str(answer["run"]["runId"])
+
+    def wait_for_end(self, run_id: str) -> dg.DagsterRunStatus:
+        """How a run ended."""
+        return self.wait_for(
+            lambda: (run := self.instance.get_run_by_id(run_id)) and run.is_finished and run.status
+        )
 
     def wait_for(self, what: Callable[[], T | None], *, seconds: float = 120) -> T:
         """Ask until the answer is true; fails with the end of the server's log."""
@@ -75,24 +107,30 @@ def write_project(folder: Path, corpora: dict[str, dict[str, Any]]) -> Path:
 @contextmanager
 def served(folder: Path, corpora: dict[str, dict[str, Any]]) -> Iterator[ServedProject]:
     """Serve a new project in `folder` while the block runs."""
-    home, port = write_project(folder, corpora), _free_port()
+    with serve(folder, write_project(folder, corpora)) as project:
+        yield project
+
+
+@contextmanager
+def serve(folder: Path, home: Path) -> Iterator[ServedProject]:
+    """Serve the project that is in `folder`."""
+    url = f"http://127.0.0.1:{_free_port()}"
     log = folder / "dagster.log"
+    with open_instance(home) as instance, _dagster_dev(folder, home, url, log) as process:
+        project = ServedProject(folder=folder, home=home, url=url, instance=instance, log=log)
+        project.wait_for(lambda: process.poll() is not None or _answers(project), seconds=90)
+        assert process.poll() is None, log.read_text()
+        yield project
+
+
+@contextmanager
+def _dagster_dev(folder: Path, home: Path, url: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    host, port = url.removeprefix("http://").split(":")
     environment = {**os.environ, "DAGSTER_HOME": str(home)}
     environment.pop("CORPUS_CONFIG", None)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "dagster",
-                "dev",
-                "-w",
-                "workspace.yaml",
-                "-h",
-                "127.0.0.1",
-                "-p",
-                str(port),
-            ],
+            [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-h", host, "-p", port],
             cwd=folder,
             env=environment,
             stdout=output,
@@ -100,11 +138,7 @@ def served(folder: Path, corpora: dict[str, dict[str, Any]]) -> Iterator[ServedP
             start_new_session=True,
         )
     try:
-        with open_instance(home) as instance:
-            project = ServedProject(folder=folder, url=f"http://127.0.0.1:{port}", instance=instance, log=log)
-            project.wait_for(lambda: process.poll() is not None or _answers(project), seconds=90)
-            assert process.poll() is None, log.read_text()
-            yield project
+        yield process
     finally:
         process.send_signal(signal.SIGINT)
         try:

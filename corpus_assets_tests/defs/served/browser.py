@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
-ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+ARTIFACTS = Path(__file__).parents[3] / "artifacts"
 _FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -49,6 +49,11 @@ class DagsterUI:
         self.page.get_by_text(key, exact=True).first.click()
         expect(dialog.get_by_text("1 partition", exact=True)).to_be_visible()
         self.page.keyboard.press("Escape")
+
+    def launch(self, dialog: Locator, button: str) -> None:
+        """Press the dialog's button, and wait until the server has taken the launch."""
+        dialog.get_by_role("button", name=button).click()
+        expect(dialog).to_be_hidden()
 
     def partition_counts(self, corpus: str, expected: dict[str, int]) -> None:
         """Wait until the Partitions tab of token_shards shows these counts."""

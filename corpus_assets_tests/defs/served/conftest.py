@@ -1,0 +1,106 @@
+"""One `dagster dev` and one browser for all tests here: starting them takes longer than most of the tests.
+
+The nightly schedule of the corpus `nights` ticks each minute; it is switched on first, so that its nights
+pass while the other tests click.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from corpus_assets_tests.defs.conftest import break_input, write_input
+from corpus_assets_tests.defs.served.browser import DagsterUI, dagster_ui
+from corpus_assets_tests.defs.served.nights import NightsSeen, live_through_nights
+from corpus_assets_tests.defs.served.project import ServedProject, served
+
+BROKEN = ("s07.jsonl", "s21.jsonl", "s22.jsonl")
+ODD_NAMES = (
+    "a.jsonl",
+    "a/b.jsonl",
+    "a__2Fb.jsonl",  # what a/b.jsonl is encoded as, as the name of a file
+    "s 1,[x] 50%.jsonl",
+    "x...y.jsonl",
+    "ä日本.jsonl",
+    f"{'n' * 240}.jsonl",
+)
+COMMON = {"window_size": 256, "workers": 1}
+CORPORA = {
+    "fifty": {"input": "data/fifty", "root": "data/fifty_corpus", **COMMON},
+    "odd": {"input": "data/odd", "root": "data/odd_corpus", **COMMON},
+    "slow": {"input": "data/slow", "root": "data/slow_corpus", **COMMON},
+    "nights": {
+        "input": "data/nights",
+        "root": "data/nights_corpus",
+        "schedule": {"cron": "* * * * *"},
+        **COMMON,
+    },
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("served"))  # one worker, so one server
+
+
+@pytest.fixture(scope="session")
+def project() -> Iterator[ServedProject]:
+    """The running project; its discovery sensors have registered all inputs."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        counts = write_inputs(Path(folder) / "data")
+        with served(Path(folder), CORPORA) as running:
+            for name, count in counts.items():
+                partitions = f"{name}_input_shards"
+                running.wait_for(
+                    lambda p=partitions, n=count: len(running.instance.get_dynamic_partitions(p)) == n
+                )
+            yield running
+
+
+@pytest.fixture(scope="session")
+def ui(project: ServedProject) -> Iterator[DagsterUI]:
+    """The browser on it."""
+    with dagster_ui(project.url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nights(ui: DagsterUI, project: ServedProject) -> Iterator["Future[NightsSeen]"]:
+    """The nightly schedule, switched on by its toggle, and what will have been seen of its nights."""
+    ui.open("/locations/corpora/schedules/nights_nightly")
+    toggle = ui.page.get_by_role("checkbox")
+    expect(toggle).not_to_be_checked()
+    toggle.locator("..").click()  # the input itself is drawn by its parent
+    expect(toggle).to_be_checked()
+    ui.picture("schedule-switched-on")
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        yield beside.submit(live_through_nights, project)
+
+
+def write_inputs(data: Path) -> dict[str, int]:
+    """The inputs of all corpora; returns how many each has."""
+    for number in range(50):
+        write_input(data / "fifty" / f"s{number:02}.jsonl", documents=3)
+    for name in BROKEN:
+        break_input(data / "fifty" / name)
+    for name in ODD_NAMES:
+        write_input(data / "odd" / name)
+    write_input(data / "slow" / "small.jsonl")
+    for name in ("big.jsonl", "huge.jsonl"):
+        write_big_input(data / "slow" / name, rows=2000 if name == "big.jsonl" else 12_000)
+    write_input(data / "nights" / "small.jsonl")
+    break_input(data / "nights" / "broken.jsonl")
+    write_big_input(data / "nights" / "big.jsonl", rows=4000)
+    return {"fifty": 50, "odd": len(ODD_NAMES), "slow": 3, "nights": 3}
+
+
+def write_big_input(path: Path, *, rows: int) -> None:
+    """Enough text that its build takes a while: 10 kB a row."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text((json.dumps({"text": "a line of a long document\n" * 400}) + "\n") * rows)

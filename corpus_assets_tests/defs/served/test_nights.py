@@ -1,0 +1,33 @@
+"""Nights that really pass: the schedule switched on in the UI, run by the daemon."""
+
+from pathlib import Path
+
+import pytest
+from dagster import DagsterRunStatus
+from playwright.sync_api import expect
+
+from corpus_assets.defs.corpus import NIGHT_TAG
+from corpus_assets.shards.index import load_index
+from corpus_assets.sources.discover import content_sha256
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_nights_lose_no_change_and_end_when_all_is_built(ui, project, nights):
+    config, seen = project.corpora["nights"], nights.result(timeout=600)
+    # The first night: an input is broken, so its own release refuses, and there is no index.
+    assert seen.first_release.status is DagsterRunStatus.FAILURE
+    assert seen.first_release.tags[NIGHT_TAG] == seen.first_build.tags[NIGHT_TAG]
+    assert not seen.indexed_after_first
+    # Mended, the next night builds it, and the input that changed while the first night was building.
+    index = load_index(config.index_path)
+    assert seen.released.fingerprint == index.fingerprint
+    assert {shard.key: shard.input_sha256 for shard in index.shards} == {
+        path.name: content_sha256(str(path)) for path in Path(config.input).iterdir()
+    }
+    # The night after has nothing to do and launches nothing.
+    assert seen.quiet_tick == "every partition is up to date and the index is released"
+    assert seen.released_at_the_end == seen.released
+    ui.open("/locations/corpora/schedules/nights_nightly")
+    expect(ui.page.get_by_text("0 runs requested").first).to_be_visible()
+    ui.picture("nightly-ticks")
