@@ -1,15 +1,17 @@
 """One run's partitions, built by the library: what they are made from, how each ended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
 
+from corpus_assets.defs.ahead import working_ahead
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.failures import FAILED_PARTITIONS
 from corpus_assets.defs.observation import Discovery, discover, observations
 from corpus_assets.defs.progress import OnRunProgress, ProgressMeter
 from corpus_assets.defs.provenance import input_pointers, latest_event_id, provenance_tags
+from corpus_assets.shards.build import BuildProgress
 from corpus_assets.shards.manifest import InputFile
 from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
 from corpus_assets.shards.records import ShardInfo
@@ -64,12 +66,19 @@ class PartitionBuild:
         sizes = {file.key: file.size for file in self.files}
         meter = ProgressMeter(sizes=sizes, log=log.info, on_progress=on_progress)
         pipeline = ShardedTokenizationPipeline(self.corpus.config, workers=workers)
-        for outcome in pipeline.run(self.files, force=force, on_progress=meter.advance):
-            meter.finish(outcome)
-            if outcome.info is None:
-                self.failures[outcome.key] = outcome.error or "no reason given"
-                log.error(_line(outcome.key, self.failures[outcome.key]))
-            yield outcome
+
+        def build(say: Callable[[BuildProgress | ShardOutcome], None]) -> Iterator[ShardOutcome]:
+            return pipeline.run(self.files, force=force, on_progress=say)
+
+        for item in working_ahead(build):
+            if isinstance(item, BuildProgress):
+                meter.advance(item)
+                continue
+            meter.finish(item)
+            if item.info is None:
+                self.failures[item.key] = item.error or "no reason given"
+                log.error(_line(item.key, self.failures[item.key]))
+            yield item
         log.info(str(meter.now()))
 
     def tags(self, info: ShardInfo, *, version: str) -> dict[str, str]:

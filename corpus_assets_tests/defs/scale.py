@@ -70,7 +70,7 @@ def measure(folder: Path, *, inputs: int, browser: bool) -> ScaleFigures:
     """Build and rebuild a corpus of `inputs` tiny files under `folder`."""
     entry = {"input": "tiny/input", "root": "tiny/corpus", "window_size": 256}
     home = write_project(folder, {"tiny": entry})
-    config = toy_config(folder, name="tiny")
+    config = toy_config(folder, name="tiny", workers=None)
     for number in range(inputs):
         write_input(Path(config.input) / f"{number // 1000:03}" / f"{number:06}.jsonl", documents=2)
     seconds: dict[str, float] = {}

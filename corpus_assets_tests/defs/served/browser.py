@@ -41,7 +41,7 @@ class DagsterUI:
         """The dialog behind the Materialize button of token_shards."""
         self.open(f"/assets/{corpus}/token_shards")
         self.page.get_by_role("button", name="Materialize").first.click()
-        return self.page.get_by_role("dialog")
+        return self.page.get_by_role("dialog").filter(has_text="Launch runs to materialize")
 
     def choose_partition(self, dialog: Locator, key: str) -> None:
         """Tick one partition in the dialog's list."""

@@ -92,8 +92,8 @@ def write_inputs(data: Path) -> dict[str, int]:
     for name in ODD_NAMES:
         write_input(data / "odd" / name)
     write_input(data / "slow" / "small.jsonl")
-    for name in ("big.jsonl", "huge.jsonl"):
-        write_big_input(data / "slow" / name, rows=2000 if name == "big.jsonl" else 12_000)
+    for name, rows in (("big.jsonl", 19_000), ("huge.jsonl", 20_000)):
+        write_big_input(data / "slow" / name, rows=rows)
     write_input(data / "nights" / "small.jsonl")
     break_input(data / "nights" / "broken.jsonl")
     write_big_input(data / "nights" / "big.jsonl", rows=4000)

@@ -23,6 +23,7 @@ def test_materialise_one_partition_with_an_odd_name(ui, project):
     dialog = ui.materialize_dialog("odd")
     ui.choose_partition(dialog, key)
     ui.launch(dialog, "Launch 1 run")
+    ui.partition_counts("odd", {"Materialized": 1, "Missing": len(ODD_NAMES) - 1})
     ui.open(f"/assets/odd/token_shards?view=partitions&partition={key}")
     expect(ui.page.get_by_text("Materialized", exact=True)).to_be_visible()
     expect(ui.page.get_by_text(name, exact=True)).to_be_visible()  # the original name, in the metadata
