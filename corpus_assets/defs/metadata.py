@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from corpus_assets.config import CorpusConfig
+from corpus_assets.errors import one_line
 from corpus_assets.shards.records import Ledger, ShardIndex, ShardInfo
 from corpus_assets.shards.worker import ShardOutcome
 
@@ -20,7 +21,7 @@ def shard_metadata(config: CorpusConfig, outcome: ShardOutcome) -> Metadata:
         "tokens": dg.MetadataValue.int(info.token_count),
         "documents": dg.MetadataValue.int(info.document_count),
         "rejected": dg.MetadataValue.int(info.ledger.rejected_count),
-        "input": dg.MetadataValue.text(info.input_name),
+        "input": dg.MetadataValue.text(one_line(info.input_name)),
         "path": dg.MetadataValue.path(str(config.root / info.path)),
         "megabytes": dg.MetadataValue.float(round(info.file_bytes / 1e6, 3)),
         "ledger": ledger_table(info.ledger),
@@ -36,7 +37,7 @@ def shard_metadata(config: CorpusConfig, outcome: ShardOutcome) -> Metadata:
 def ledger_table(ledger: Ledger) -> dg.MetadataValue:
     """Where the rows went: rows = documents + blank + one line per reject reason."""
     lines = {"rows": ledger.rows, "documents": ledger.documents, "blank": ledger.blank}
-    rejected = {f"rejected: {reason}": count for reason, count in sorted(ledger.rejected.items())}
+    rejected = {f"rejected: {one_line(reason)}": count for reason, count in sorted(ledger.rejected.items())}
     return table({"where": where, "rows": rows} for where, rows in (lines | rejected).items())
 
 
@@ -45,7 +46,7 @@ def shards_table(shards: Sequence[ShardInfo]) -> dg.MetadataValue:
     return table(
         {
             "key": shard.key,
-            "input": shard.input_name,
+            "input": one_line(shard.input_name),
             "starts_at": shard.global_start,
             "tokens": shard.token_count,
             "documents": shard.document_count,

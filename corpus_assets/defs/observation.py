@@ -8,6 +8,7 @@ from dagster import DagsterEventType
 
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.partitions import latest_versions, registered_keys
+from corpus_assets.errors import one_line
 from corpus_assets.shards.index import current_shard
 from corpus_assets.shards.manifest import InputManifest, load_manifest, observe_inputs
 from corpus_assets.sources.discover import list_inputs
@@ -98,7 +99,7 @@ def observations(corpus: Corpus, discovery: Discovery) -> Iterator[dg.AssetObser
         yield dg.AssetObservation(
             asset_key=corpus.key("input_shards"),
             partition=key,
-            metadata={"input": file.name, "bytes": file.size, "location": file.url},
+            metadata={"input": one_line(file.name), "bytes": file.size, "location": one_line(file.url)},
             tags={DATA_VERSION_TAG: file.fingerprint or "unreadable", USER_VERSION_TAG: "true"},
         )
 

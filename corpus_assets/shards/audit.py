@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corpus_assets.errors import InputError, ShardError
+from corpus_assets.errors import InputError, ShardError, one_line
 from corpus_assets.shards import layout
 from corpus_assets.shards.inspection import Finding
 from corpus_assets.shards.manifest import InputManifest, observe_inputs
@@ -101,5 +101,8 @@ def _texts(config: CorpusConfig, file: InputFile, wanted: set[int]) -> dict[int,
 
 def _finding(shard: ShardInfo, message: str, token_range: tuple[int, int] | None = None) -> Finding:
     return Finding(
-        shard=shard.key, check="retokenise", message=f"{shard.key}: {message}", token_range=token_range
+        shard=shard.key,
+        check="retokenise",
+        message=f"{shard.key}: {one_line(message, limit=4000)}",
+        token_range=token_range,
     )

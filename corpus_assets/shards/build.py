@@ -141,6 +141,7 @@ def build_shard(
                 tokenizer,
                 source,
                 quarantine.add,
+                text_field=config.text_field,
                 record_format=record_format,
                 threads=threads,
                 on_document=on_document,

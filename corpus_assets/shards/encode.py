@@ -28,6 +28,7 @@ class DocumentEncoder:
         tokenizer: makes the ids.
         source: whose counts a rejected document is moved in.
         on_reject: receives each such document.
+        text_field: what the text of a rejected document is called in its row, so that it can be fed back.
         record_format: makes the documents of records, one by one; default: each document is its text, and the
             source gives texts.
         threads: threads that encode texts; the ids do not depend on it.
@@ -42,6 +43,7 @@ class DocumentEncoder:
         source: Source,
         on_reject: OnReject,
         *,
+        text_field: str = "text",
         record_format: RecordFormat | None = None,
         threads: int = 1,
         on_document: Callable[[int | None], None] | None = None,
@@ -50,6 +52,7 @@ class DocumentEncoder:
         self._tokenizer = tokenizer
         self._source = source
         self._on_reject = on_reject
+        self._text_field = text_field
         self._format = record_format
         self._threads = threads
         self._on_document = on_document
@@ -139,18 +142,14 @@ class DocumentEncoder:
         for place, error in failures.items():
             counts.documents -= 1
             counts.rejected[error.reason] += 1
-            raw = _record_bytes(batch.records[place]) if batch.records else _text_bytes(batch.texts[place])
-            self._on_reject(Reject(batch.rows[place], error.reason, error.detail, raw))
+            record = batch.records[place] if batch.records else {self._text_field: batch.texts[place]}
+            self._on_reject(Reject(batch.rows[place], error.reason, error.detail, _record_bytes(record)))
         kept = [place for place in range(len(batch.rows)) if place not in failures]
         return DocumentBatch(
             [batch.rows[place] for place in kept],
             [batch.texts[place] for place in kept] if batch.texts else [],
             None if batch.records is None else [batch.records[place] for place in kept],
         )
-
-
-def _text_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _record_bytes(record: dict[str, Any]) -> bytes:

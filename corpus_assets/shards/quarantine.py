@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -13,6 +14,8 @@ from corpus_assets.shards.publish import published
 from corpus_assets.sources.document import Reject
 
 FOLDER = "quarantine"
+# Delete, the C1 controls, line and paragraph separators, and what reorders or hides text; JSON escapes the rest.
+_OBEYED = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
 def quarantine_path(root: Path, key: str, build: str) -> Path:
@@ -24,7 +27,8 @@ class Quarantine:
     """Collects the rejects of one build and publishes them at `path`, also when the build fails.
 
     Each line is an object with `row`, `reason`, `detail` and `raw`, or `raw_base64` where the bytes are not
-    UTF-8. Without rejects there is no file.
+    UTF-8. Characters that a terminal or an editor would obey instead of show are JSON escapes. Without rejects
+    there is no file.
     """
 
     def __init__(self, path: Path, *, scratch: Path) -> None:
@@ -37,7 +41,8 @@ class Quarantine:
         """Keep one reject."""
         if self._file is None:
             self._file = self._draft.open("wb")
-        self._file.write(orjson.dumps(_line(reject), option=orjson.OPT_APPEND_NEWLINE))
+        line = orjson.dumps(_line(reject), option=orjson.OPT_APPEND_NEWLINE)
+        self._file.write(line if line.isascii() and b"\x7f" not in line else _escaped(line))
 
     def __enter__(self) -> Quarantine:
         return self
@@ -52,6 +57,10 @@ class Quarantine:
         self._file.close()
         with published(self.path, scratch=self._scratch) as draft:
             self._draft.rename(draft)
+
+
+def _escaped(line: bytes) -> bytes:
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", line.decode()).encode()
 
 
 def _line(reject: Reject) -> dict[str, Any]:

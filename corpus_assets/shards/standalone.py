@@ -100,7 +100,9 @@ def tokenize_jsonl_path(
         source = open_source(
             url, text_field=text_field if packing is None else None, on_reject=quarantine.add
         )
-        documents = DocumentEncoder(encoder, source, quarantine.add, record_format=packing)
+        documents = DocumentEncoder(
+            encoder, source, quarantine.add, text_field=text_field, record_format=packing
+        )
         origin = ShardOrigin(key=output.stem, input_name=name, input_sha256=digest)
         with HDF5ShardWriter(
             output, tokenizer=encoder, **{"origin": origin, **format_options(packing), **options}

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus_assets.errors import IndexMismatchError
+from corpus_assets.errors import IndexMismatchError, one_line
 from corpus_assets.shards.index import load_index, refuse_mixture
 from corpus_assets.shards.inspection import Finding, ShardInspector
 from corpus_assets.shards.manifest import load_manifest
@@ -96,7 +96,7 @@ def index_findings(index: ShardIndex) -> list[Finding]:
             Finding(
                 shard=file.key,
                 check="coverage",
-                message=f"{index.root}: input {file.name} is not in shards.json; build it and index again",
+                message=f"{index.root}: input {one_line(file.name)} is not in shards.json; build it and index again",
             )
             for file in manifest.files
             if file.key not in indexed

@@ -2,8 +2,8 @@
 
 What is listed: every file below the folder, subfolders included, or every match of the glob. A file whose
 extension is unknown is listed too, so that its partition fails by name instead of being left out in
-silence. So is a link that leads out of the folder and a special file; their `url` says why they must not
-be opened (`refused:<why>`), and opening it raises just that.
+silence. So is a link that leads out of the folder, a special file and a name that is not UTF-8; their `url` says why
+they must not be opened (`refused:<why>`), and opening it raises just that.
 
 What is not listed, but logged: hidden names (a leading dot), folders called `_temporary`, and markers that
 other tools leave (a leading underscore without a known extension, such as `_SUCCESS`).
@@ -162,6 +162,9 @@ def _is_inside(real: str, home: str) -> bool:
 
 
 def _local_file(path: str, name: str, *, home: str, follow_symlinks: bool) -> ListedInput:
+    if not name.isascii() and (shown := _as_utf8(name)) != name:
+        why = f"{shown}: its name is not UTF-8, expected another name"
+        return ListedInput(encode_key(name), shown, REFUSED + why, 0, "refused")
     real = os.path.realpath(path)
     if not follow_symlinks and not _is_inside(real, home):
         why = f"{path}: is a link that leads out of the input folder to {real}; follow_symlinks allows it"
@@ -175,6 +178,11 @@ def _local_file(path: str, name: str, *, home: str, follow_symlinks: bool) -> Li
         return _listed(name, REFUSED + why, 0, "refused")
     signature = f"{status.st_size}-{status.st_mtime_ns}-{status.st_ctime_ns}-{status.st_ino}"
     return _listed(name, path, status.st_size, signature)
+
+
+def _as_utf8(name: str) -> str:
+    """A file name with the bytes that are not UTF-8, which no record could hold, as escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _elsewhere(location: str) -> Iterator[ListedInput]:
