@@ -106,12 +106,14 @@ def build_corpus(
         tell(f"building {len(part.keys)} shards")
         failed |= graph.build(part, force=force, workers=workers)
     refusal = ""
+    tail = tail_keys(corpus) if wanted or plan.release_due else []
+    tail += [corpus.key("training")] if train else []
     left = sorted(plan.reasons.keys() - wanted.keys())
     if left:
         refusal = f"{len(left)} partitions are not built: {', '.join(left[:20])}"
-    elif wanted or plan.release_due or train:
-        tell("indexing, checking, releasing")
-        refusal = graph.release(train=train)
+    elif tail:
+        tell("indexing, checking, releasing" if len(tail) > 1 else "training")
+        refusal = graph.finish(tail)
     return _report(graph, planned=wanted, failed=failed, refusal=refusal, began=began)
 
 
@@ -133,10 +135,9 @@ class _Graph:
             return dict.fromkeys(part.keys, summary.message)
         return {} if summary is None else summary.partitions
 
-    def release(self, *, train: bool) -> str:
-        """Run the tail of the graph; returns why it failed, empty if it did not."""
-        selection = tail_keys(self.corpus, train=train)
-        summary = self._run("corpus", {"loggers": _QUIET}, {}, selection)
+    def finish(self, assets: Sequence[dg.AssetKey]) -> str:
+        """Run the tail of the graph, or a part of it; returns why it failed, empty if it did not."""
+        summary = self._run("corpus", {"loggers": _QUIET}, {}, assets)
         return "" if summary is None else summary.message
 
     def _run(

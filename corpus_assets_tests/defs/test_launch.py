@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus_assets.defs import progress
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.launch import build_corpus
 from corpus_assets.defs.partitions import partition_states
@@ -178,8 +179,20 @@ def test_progress_covers_all_partitions_of_a_run(instance, config):
 def test_training_runs_on_the_released_corpus_and_reports_its_loss(built):
     report = build_corpus(built.instance, built.config, train=True)
     assert report.refusal == ""
+    assert len(report.run_ids) == 1  # the release is up to date, so training is all that runs
     event = built.instance.get_latest_materialization_event(built.corpus.key("training"))
     metadata = event.asset_materialization.metadata
     assert metadata["index_fingerprint"].value == report.index.fingerprint
     assert metadata["steps"].value == 5
     assert metadata["loss_curve"].value.startswith("![loss by step](data:image/png;base64,")
+
+
+def test_the_log_of_a_run_shows_rates_and_time_left(instance, config, monkeypatch):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+    report = build_corpus(instance, config)
+    said = [
+        entry.user_message for entry in instance.all_logs(report.run_ids[0]) if "rows/s" in entry.user_message
+    ]
+    assert said[0].startswith("0 of 4 shards; ")
+    assert all(" tokens/s, " in line and " MB/s), " in line and line.endswith(" left") for line in said)
+    assert said[-1].startswith("4 of 4 shards; ")

@@ -19,9 +19,11 @@ import dagster as dg
 import yaml
 
 from corpus_assets.config import CorpusConfig, load_config
+from corpus_assets.defs.failures import FailureSummary
 from corpus_assets.defs.home import TEMPLATE, open_instance
 
 T = TypeVar("T")
+NOTES = "failures.jsonl"
 WORKSPACE: dict[str, Any] = {
     "load_from": [{"python_module": {"module_name": "corpus_assets.definitions", "location_name": "corpora"}}]
 }
@@ -48,6 +50,12 @@ class ServedProject:
     @property
     def corpora(self) -> dict[str, CorpusConfig]:
         return load_config(self.folder / "data" / "corpora.yaml")
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """What the notifier was told so far."""
+        notes = self.home / NOTES
+        return [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
 
     def graphql(self, query: str, **variables: Any) -> dict[str, Any]:
         """What the UI itself asks; errors of the server are errors here."""
@@ -126,7 +134,7 @@ def serve(folder: Path, home: Path) -> Iterator[ServedProject]:
 @contextmanager
 def _dagster_dev(folder: Path, home: Path, url: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     host, port = url.removeprefix("http://").split(":")
-    environment = {**os.environ, "DAGSTER_HOME": str(home)}
+    environment = {**os.environ, "DAGSTER_HOME": str(home), "CORPUS_NOTIFIER": f"{__name__}:write_down"}
     environment.pop("CORPUS_CONFIG", None)
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -146,6 +154,12 @@ def _dagster_dev(folder: Path, home: Path, url: str, log: Path) -> Iterator[subp
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # the session that was started above, nothing else
             process.wait()
+
+
+def write_down(summary: FailureSummary) -> None:
+    """The notifier of the served project: a line of JSON for each failed run."""
+    with (Path(os.environ["DAGSTER_HOME"]) / NOTES).open("a") as notes:
+        notes.write(json.dumps({"corpus": summary.corpus, "partitions": summary.partitions}) + "\n")
 
 
 def _answers(project: ServedProject) -> bool:

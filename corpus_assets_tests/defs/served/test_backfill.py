@@ -47,6 +47,8 @@ def test_backfill_fifty_see_three_fail_and_re_execute_from_failure(ui, project):
     ui.partition_counts("fifty", {"Failed": 3, "Materialized": 47, "Missing": 0})
     ui.picture("backfill-three-failed")
     assert partition_states(project.instance, corpus).failed == set(BROKEN)
+    told = project.wait_for(lambda: [note for note in project.failures if note["corpus"] == "fifty"])
+    assert [sorted(note["partitions"]) for note in told] == [list(BROKEN)]
 
     for name in BROKEN:
         write_input(Path(corpus.config.input) / name, documents=3)

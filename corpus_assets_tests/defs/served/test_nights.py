@@ -31,3 +31,20 @@ def test_the_nights_lose_no_change_and_end_when_all_is_built(ui, project, nights
     ui.open("/locations/corpora/schedules/nights_nightly")
     expect(ui.page.get_by_text("0 runs requested").first).to_be_visible()
     ui.picture("nightly-ticks")
+
+
+def test_pages_show_the_graph_in_green_and_the_pictures(ui, nights):
+    nights.result(timeout=600)
+    ui.open("/locations/corpora/asset-groups/nights")
+    expect(ui.page.get_by_text("training_release")).to_be_visible()
+    ui.picture("graph")
+    for asset, title in (
+        ("corpus_statistics", "document lengths"),
+        ("loader_throughput", "loader throughput"),
+    ):
+        ui.open(f"/assets/nights/{asset}")
+        ui.page.get_by_text("Show Markdown").first.click()
+        picture = ui.page.get_by_alt_text(title)
+        expect(picture).to_be_visible()
+        assert picture.evaluate("image => image.naturalWidth") > 400
+        ui.picture(asset)
