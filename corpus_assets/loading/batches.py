@@ -1,12 +1,14 @@
-"""BatchBuilder: the batch of any step, from window starts to (input_ids, target_ids)."""
+"""BatchBuilder: the batch of any step, from window starts to (input_ids, target_ids) and what stands beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from corpus_assets.loading.order import SampleOrder
+from corpus_assets.loading.beside import Beside, padded
+from corpus_assets.loading.order import WindowOrder
 from corpus_assets.loading.recycling import RecycledMemory
 from corpus_assets.loading.store import MmapTokenStore
 
@@ -15,6 +17,20 @@ Batch = tuple[np.ndarray, np.ndarray]
 _PLANNED_SAMPLES = 8192
 _BLOCK_BYTES = 256 * 1024
 _SPARE_BATCHES = 2
+PADDED_TARGET = -100  # what losses ignore by default
+
+
+class WindowBatch(NamedTuple):
+    """A batch with what stands beside its tokens.
+
+    Attributes:
+        input_ids, target_ids: (batch_size, window_size).
+        fields: columns by name, most of them (batch_size, window_size); see `Beside`.
+    """
+
+    input_ids: np.ndarray
+    target_ids: np.ndarray
+    fields: dict[str, Any]
 
 
 class BatchBuilder:
@@ -27,34 +43,41 @@ class BatchBuilder:
         batch_size: windows per batch.
         dtype: integer type of a batch.
         ignore_index: what a target that is the boundary is replaced by; None keeps it.
+        beside: what else a batch carries.
     """
 
     def __init__(
         self,
         store: MmapTokenStore,
-        order: SampleOrder,
+        order: WindowOrder,
         *,
         rank: int,
         batch_size: int,
         dtype: np.dtype,
         ignore_index: int | None,
+        beside: Beside,
     ) -> None:
         self._store = store
         self._order = order
         self._rank = rank
         self._batch_size = batch_size
-        self._memory = RecycledMemory((2, batch_size, order.window_size), dtype, spare=_SPARE_BATCHES)
+        self._memory = RecycledMemory((2, batch_size, order.framing.window_size), dtype, spare=_SPARE_BATCHES)
         self._ignore_index = ignore_index
+        self._beside = beside
 
-    def starts(self, first: int, stride: int) -> Iterator[np.ndarray]:
-        """(batch_size,) window starts of the steps first, first + stride and so on.
+    def plans(self, first: int, stride: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """(batch_size,) window starts, and their lengths where some are shorter, of every stride-th step.
 
         Many steps are planned at once: one call of the permutation costs as much for one batch as for many.
         """
         steps_at_once = max(1, _PLANNED_SAMPLES // self._batch_size)
         while True:
             steps = [first + i * stride for i in range(steps_at_once)]
-            yield from self._order.starts(steps, rank=self._rank, batch_size=self._batch_size)
+            starts, lengths = self._order.locate(steps, rank=self._rank, batch_size=self._batch_size)
+            if lengths is None:
+                yield from ((row, None) for row in starts)
+            else:
+                yield from zip(starts, lengths, strict=True)
             first += steps_at_once * stride
 
     def new(self) -> Batch:
@@ -62,10 +85,20 @@ class BatchBuilder:
         both = self._memory.new()
         return both[0], both[1]
 
-    def fill(self, batch: Batch, starts: np.ndarray) -> None:
-        """Write inputs, and targets shifted by one, of the windows at `starts`."""
+    def fill(self, batch: Batch, starts: np.ndarray, lengths: np.ndarray | None) -> Batch | WindowBatch:
+        """Write inputs, and targets shifted by one, of the windows at `starts`; with what stands beside them."""
+        if lengths is None:
+            self._fill_whole(batch, starts)
+        else:
+            self._fill_padded(batch, starts, lengths)
+        if not self._beside:
+            return batch
+        fields = self._beside.read(self._store, starts, lengths, self._order.framing.window_size)
+        return WindowBatch(*batch, fields)
+
+    def _fill_whole(self, batch: Batch, starts: np.ndarray) -> None:
         inputs, targets = batch
-        length = self._order.window_size + 1
+        length = self._order.framing.window_size + 1
         rows = max(1, _BLOCK_BYTES // (length * self._store.dtype.itemsize))
         for first in range(0, len(starts), rows):
             block = slice(first, first + rows)
@@ -75,3 +108,18 @@ class BatchBuilder:
             if self._ignore_index is not None:
                 boundaries = windows[:, 1:] == self._store.boundary_id
                 np.copyto(targets[block], self._ignore_index, where=boundaries)
+
+    def _fill_padded(self, batch: Batch, starts: np.ndarray, lengths: np.ndarray) -> None:
+        inputs, targets = batch
+        boundary, size = self._store.boundary_id, self._order.framing.window_size
+        windows = padded(
+            self._store.gather, starts, lengths, size + 1, fill=boundary, token_count=len(self._store)
+        )
+        # A window's last token is a target and no input: its place among the inputs is padding.
+        padding = np.arange(size) >= lengths[:, None] - 1
+        inputs[:] = windows[:, :-1]
+        inputs[padding] = boundary
+        targets[:] = windows[:, 1:]
+        if self._ignore_index is not None:
+            targets[windows[:, 1:] == boundary] = self._ignore_index
+        targets[padding] = PADDED_TARGET if self._ignore_index is None else self._ignore_index

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
+from corpus_assets.formats.protocol import Window
+from corpus_assets.loading.annotations import SpanIndex
 from corpus_assets.loading.document_index import DocumentIndex
 from corpus_assets.loading.extents import TokenFile, document_end_files, field_dtype_of, field_files
 from corpus_assets.loading.mapping import Access
@@ -73,6 +75,7 @@ class Columns:
         self._cache_bytes = cache_bytes
         self._threads = threads
         self._fields: dict[str, TokenField] = {}
+        self._spans: dict[str, SpanIndex] = {}
         self._documents: DocumentIndex | None = None
         self._readers: list[TokenReader] = []
         self._access: Access = access
@@ -98,6 +101,36 @@ class Columns:
             reader = self._reader(document_end_files(self._index), np.dtype("<i8"))
             self._documents = DocumentIndex(self._index, reader)
         return self._documents
+
+    def span_index(self, name: str) -> SpanIndex:
+        """The annotations `name`.
+
+        Raises:
+            KeyError: the corpus has no such annotations.
+        """
+        found = self._spans.get(name)
+        if found is None:
+            found = self._spans.setdefault(name, SpanIndex(self._index, name))
+        return found
+
+    def gather(self, names: Sequence[str], starts: ArrayLike, length: int) -> dict[str, np.ndarray]:
+        """See `MmapTokenStore.gather_fields`."""
+        return {
+            name: getattr(self.documents(), name)(starts, length)
+            if name in COMPUTED_FIELDS
+            else self.field(name).gather(starts, length)
+            for name in names
+        }
+
+    def window(self, ids: np.ndarray, start: int, *, fields: Sequence[str], spans: Sequence[str]) -> Window:
+        """See `MmapTokenStore.window`."""
+        stop = start + len(ids)
+        values = self.gather(fields, [start], len(ids)) if len(ids) else {}
+        return Window(
+            ids=ids,
+            fields={name: column if name == "cu_seqlens" else column[0] for name, column in values.items()},
+            spans={name: self.span_index(name).table(start, stop) for name in spans},
+        )
 
     def advise(self, access: Access) -> None:
         """Choose the kernel's read-ahead for fields that are open and those that will be."""

@@ -105,6 +105,11 @@ class EpochOrder:
             return -((self.origin - epoch * self.kept_count) // self.global_batch)
         return epoch * self.steps_per_epoch
 
+    def check_step(self, step: int) -> None:
+        """Raise ValueError for a step before the skip list was changed in the middle of a run."""
+        if self.origin + step * self.global_batch < 0:
+            raise ValueError(f"step is {step}, which was before the skip list was changed")
+
     def places(self, steps: Sequence[int], *, rank: int, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         """(len(steps), batch_size) epochs, and places within them, of the samples of `rank`.
 

@@ -3,57 +3,78 @@
 from __future__ import annotations
 
 import operator
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from functools import partial as partial_of
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corpus_assets.loading.advice import access_for, memory_size
-from corpus_assets.loading.batches import Batch, BatchBuilder
-from corpus_assets.loading.order import Order, SampleOrder, Tail
-from corpus_assets.loading.prefetch import Prefetcher
+from corpus_assets.loading.batches import PADDED_TARGET, Batch, BatchBuilder, WindowBatch
+from corpus_assets.loading.beside import Beside
+from corpus_assets.loading.consumed import refuse_unproven_windows
+from corpus_assets.loading.epochs import Tail
+from corpus_assets.loading.framing import DocumentWindows, Framing, WindowGrid
+from corpus_assets.loading.order import Order, WindowOrder
+from corpus_assets.loading.provenance import CorpusRecord
+from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
+from corpus_assets.loading.stepped import SteppedLoader
 from corpus_assets.loading.store import MmapTokenStore
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+TOKENS = "tokens"
 
-class SlidingWindowDataloader:
+
+class SlidingWindowDataloader(SteppedLoader[Any]):
     """Yields (input_ids, target_ids), each (batch_size, window_size), for ever; targets are inputs shifted by one.
 
-    Its batches are a function of the corpus, window_size, stride, seed, order, epoch, tail and the global batch of
-    batch_size * world_size samples. In every epoch each window is seen once over all ranks and workers.
+    Where fields, annotations or streams are asked for, it yields a `WindowBatch` with them as a third item.
 
-    Workers split the steps: worker w of W takes the steps s with s = w (mod W), counted from the last `seek` or
-    `load_state_dict`. So taking one batch of each worker in turn, from worker 0 on, gives the stream of a single
-    loader, also after resuming at a step that is no multiple of W.
-
-    It does not own the store. Pickled or forked, it goes on where it stood, with a thread of its own.
+    Its batches are a function of the corpus, window_size, stride, seed, order, epoch, tail, skip and the global
+    batch of batch_size * world_size samples. In every epoch each window is seen once over all ranks and workers.
+    How workers split the steps: `SteppedLoader`. It does not own the store.
 
     Args:
         store: the corpus.
         window_size: tokens per input; a window spans one more.
         batch_size: windows per batch of one rank.
         seed: 0 to 2^64 - 1.
-        order: `random`, `sequential` or `cyclic`; see `SampleOrder`.
+        order: `random`, `sequential` or `cyclic`; see `WindowOrder`.
         stride: distance between windows; default: window_size.
         epoch: number of the first epoch.
         rank: which part of each global batch is this loader's, below world_size.
         world_size: parts of a global batch.
         worker: which of the steps are this loader's, below num_workers.
         num_workers: loaders that share a rank's steps.
-        tail: `wrap`, `drop` or `pad`: what follows an epoch's last whole global batch; see `SampleOrder`.
+        tail: `wrap`, `drop` or `pad`: what follows an epoch's last whole global batch; see `EpochOrder`.
         dtype: integer type of a batch.
         ignore_index: replaces targets that are the boundary, such as -100 for cross entropy; None keeps them.
         prefetch: batches that a background thread makes ahead; 0 makes them when they are asked for.
         buffers: arrays of the caller that batches are written into in turn, for example pinned memory. A batch
-            is valid until the next one is asked for. At least prefetch + 2 pairs with prefetch, else at least 1.
+            is valid until the next one is asked for. At least one pair more than are made ahead: with prefetch
+            or transform_threads, prefetch + transform_threads + 2.
+        cross_documents: `join` lets a window run over the documents that follow each other; `split` makes windows
+            that never cross a document, the last of each document padded. It takes no stride.
+        partial: what is behind the last whole window, `tail_tokens` many tokens: `drop` leaves it out of every
+            epoch, `pad` makes a padded window of it.
+        fields: names of per-token values of the inputs, stored ones, `document_ids`, `position_ids`, `cu_seqlens`
+            or streams; `loss_mask` is given for the targets.
+        target_fields: names of per-token values of the targets.
+        spans: names of annotations; each window gets those of its inputs, clipped to it.
+        streams: other corpora of the same length by name, to be named in fields or target_fields.
+        skip: what is left out.
+        transform: called with each batch; what it returns is yielded.
+        transform_threads: how many batches are transformed at a time; 0 does it where batches are made.
+
+    In a padded window inputs are the boundary, targets are ignore_index (-100 where it is None), fields 0.
 
     Raises:
         CorpusTooShortError: a CorpusError and ValueError: the corpus has not one window.
+        KeyError: a field or annotation that the corpus does not have.
         ValueError: an option that does not fit.
     """
 
@@ -76,51 +97,80 @@ class SlidingWindowDataloader:
         ignore_index: int | None = None,
         prefetch: int = 0,
         buffers: Sequence[Batch] | None = None,
+        cross_documents: str = "join",
+        partial: str = "drop",
+        fields: Sequence[str] = (),
+        target_fields: Sequence[str] = (),
+        spans: Sequence[str] = (),
+        streams: Mapping[str, MmapTokenStore] | None = None,
+        skip: SkipList | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_threads: int = 0,
     ) -> None:
         window_size, batch_size, seed, epoch = map(operator.index, (window_size, batch_size, seed, epoch))
-        stride = window_size if stride is None else operator.index(stride)
-        for name, value, least in (
-            ("window_size", window_size, 1),
-            ("batch_size", batch_size, 1),
-            ("world_size", world_size, 1),
-            ("num_workers", num_workers, 1),
-            ("prefetch", prefetch, 0),
-        ):
-            if value < least:
-                raise ValueError(f"{name} is {value}, expected {least} or more")
-        for name, value, count in (("rank", rank, world_size), ("worker", worker, num_workers)):
-            if not 0 <= value < count:
-                raise ValueError(f"{name} is {value}, expected 0 to {count - 1}")
-        self._order = SampleOrder(
-            token_count=len(store),
-            window_size=window_size,
-            stride=stride,
+        for name, value in (("window_size", window_size), ("batch_size", batch_size)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}, expected 1 or more")
+        super().__init__(
+            rank=rank,
+            world_size=world_size,
+            worker=worker,
+            num_workers=num_workers,
+            prefetch=prefetch,
+            transform=transform,
+            transform_threads=transform_threads,
+        )
+        self._store = store
+        self._stride = None if stride is None else operator.index(stride)
+        self._framing = _framing(store, window_size, self._stride, cross_documents, partial)
+        self._skip = (skip or SkipList()).check(len(store))
+        self._make_order = partial_of(
+            WindowOrder,
+            self._framing,
             order=order,
             seed=seed,
             epoch=epoch,
             tail=tail,
             global_batch=batch_size * world_size,
         )
+        self._order = self._make_order(skipped=self._skipped_windows(self._skip, order))
+        self._options: dict[str, str | int] = {
+            "window_size": window_size,
+            "stride": window_size if self._stride is None else self._stride,
+            "order": order,
+            "seed": seed,
+            "epoch": epoch,
+            "tail": tail,
+            "global_batch": batch_size * world_size,
+            "cross_documents": cross_documents,
+            "partial": partial,
+        }
         self._dtype = np.dtype(dtype)
-        _check_dtype(store, self._dtype, ignore_index)
+        _check_dtype(store, self._dtype, ignore_index, padded=self._framing.padded)
         self._buffers = None if buffers is None else list(buffers)
         if self._buffers is not None:
-            _check_buffers(self._buffers, (batch_size, window_size), self._dtype, prefetch)
+            ahead = prefetch + transform_threads
+            _check_buffers(self._buffers, (batch_size, window_size), self._dtype, ahead)
+        self._streams = dict(streams or {})
+        beside = Beside(
+            fields=tuple(fields),
+            target_fields=tuple(target_fields),
+            spans=tuple(spans),
+            streams=self._streams,
+        )
+        beside.check(store)
         self._builder = BatchBuilder(
-            store, self._order, rank=rank, batch_size=batch_size, dtype=self._dtype, ignore_index=ignore_index
+            store,
+            self._order,
+            rank=rank,
+            batch_size=batch_size,
+            dtype=self._dtype,
+            ignore_index=ignore_index,
+            beside=beside,
         )
         access = access_for(order, corpus_bytes=len(store) * store.dtype.itemsize, memory_bytes=memory_size())
         if access != "normal":
             store.advise(access)
-        self._fingerprint = store.fingerprint
-        self._worker = worker
-        self._num_workers = num_workers
-        self._prefetch = prefetch
-        self._first_step = 0
-        self._taken = 0
-        self._yielded = 0
-        self._batches: Iterator[Batch] | Prefetcher[Batch] | None = None
-        self._stop_when_collected: weakref.finalize | None = None
 
     @property
     def window_count(self) -> int:
@@ -133,100 +183,95 @@ class SlidingWindowDataloader:
         return self._order.steps_per_epoch
 
     @property
-    def step(self) -> int:
-        """The global step that the workers' next round begins with; for one worker, the next step."""
-        return self._first_step + self._taken * self._num_workers
+    def tail_tokens(self) -> int:
+        """Tokens behind the last window of the grid, which only a partial window holds.
 
-    def __iter__(self) -> SlidingWindowDataloader:
-        return self
+        The first of them is the last whole window's last target, as long as stride <= window_size. 0 with
+        partial="pad", if there is more than that one, and with cross_documents="split": no target is left out.
+        """
+        if isinstance(self._framing, WindowGrid) and not self._framing.padded:
+            return self._framing.tail_tokens
+        return 0
 
-    def __next__(self) -> Batch:
-        """The next batch of this rank and worker."""
-        if isinstance(self._batches, Prefetcher) and not self._batches.usable:
-            self.close()  # a forked child has no copy of the thread
-        if self._batches is None:
-            self._batches = self._started()
-        try:
-            batch = next(self._batches)
-        except BaseException:
-            self.close()  # so that asking again tries the same step again
-            raise
-        self._taken += 1
-        self._yielded += 1
-        return batch
+    @property
+    def current_epoch(self) -> int:
+        """Number of the epoch that the next step begins in."""
+        return self._order.epochs.epoch + self._order.epochs.epoch_at(self.step)
 
-    def _started(self) -> Iterator[Batch] | Prefetcher[Batch]:
-        batches = _batches(
+    def _made(self, first_step: int, step_stride: int) -> Iterator[Batch | WindowBatch]:
+        return _batches(
             self._builder,
             self._buffers,
-            first_step=self.step + self._worker,
-            step_stride=self._num_workers,
+            first_step=first_step,
+            step_stride=step_stride,
             first_buffer=self._yielded,
         )
-        if not self._prefetch:
-            return batches
-        prefetcher = Prefetcher(batches, depth=self._prefetch)
-        self._stop_when_collected = weakref.finalize(self, prefetcher.stop)
-        return prefetcher
+
+    def _epoch_end(self, step: int) -> int:
+        return self._order.epochs.epoch_end(step)
 
     def seek(self, step: int) -> None:
-        """Go to a global step, in constant time; batches made ahead are dropped."""
-        if step < 0:
-            raise ValueError(f"step is {step}, expected 0 or more")
-        self.close()
-        self._first_step, self._taken = step, 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the trainer has consumed, whatever was made ahead; JSON can hold it."""
-        return self._state().to_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, also one of another rank, world size or number of workers at this global batch.
-
-        With several workers a state says where a whole round of them begins: save it after a batch of the last
-        worker, or save the state of each worker and give it back to the same one.
+        """Go to a global step, in constant time; batches made ahead are dropped.
 
         Raises:
-            StateMismatchError: a state of another corpus, naming both fingerprints, or of another order, naming
-                both values of each option; the loader stays where it was.
+            ValueError: a negative step, or one before the skip list was changed in the middle of a run.
         """
-        loaded = LoaderState.from_dict(state)
-        loaded.refuse_other(self._state())
-        self.seek(loaded.step)
+        self._order.epochs.check_step(step)
+        super().seek(step)
+
+    @cached_property
+    def _corpora(self) -> dict[str, CorpusRecord]:
+        return {
+            name: CorpusRecord.of(store.index)
+            for name, store in {TOKENS: self._store, **self._streams}.items()
+        }
 
     def _state(self) -> LoaderState:
-        order = self._order
+        skip = self._skip.to_dict()
         return LoaderState(
-            fingerprint=self._fingerprint,
-            window_size=order.window_size,
-            stride=order.stride,
-            order=order.order,
-            seed=order.seed,
-            epoch=order.epoch,
-            tail=order.tail,
-            global_batch=order.global_batch,
+            kind="windows",
+            corpora=self._corpora,
+            options=self._options,
             step=self.step,
+            skip={TOKENS: skip} if skip else {},
+            cursor={"origin": self._order.epochs.origin},
         )
 
-    def close(self) -> None:
-        """Stop making batches ahead; the next batch asked for starts it again. The store stays open."""
-        batches, self._batches = self._batches, None
-        if isinstance(batches, Prefetcher):
-            batches.stop()
-        if self._stop_when_collected is not None:
-            self._stop_when_collected.detach()
-            self._stop_when_collected = None
+    def _admit(self, state: LoaderState, *, allow_other_corpus: bool, allow_other_skip: bool) -> None:
+        del allow_other_corpus, allow_other_skip  # already refused where they are not
+        was = self._order_of(state) if state.skip != self._state().skip else None
+        for name, record in state.corpora.items():
+            own = self._corpora[name]
+            if record.fingerprint != own.fingerprint:
+                refuse_unproven_windows(record, own, state, self._order)
+        if was is None:
+            self._order.epochs.origin = state.cursor.get("origin", 0)
+        else:
+            self._order.epochs.take_over(was.epochs, state.step)
 
-    def __enter__(self) -> SlidingWindowDataloader:
-        return self
+    def _order_of(self, state: LoaderState) -> WindowOrder:
+        """The order that a state with another skip list was in, over the same corpus."""
+        skip = SkipList.from_dict(state.skip.get(TOKENS, {})).check(len(self._store))
+        order = self._make_order(skipped=self._skipped_windows(skip, self._order.order))
+        order.epochs.origin = state.cursor.get("origin", 0)
+        return order
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _skipped_windows(self, skip: SkipList, order: Order) -> np.ndarray:
+        documents = self._store.documents if skip.documents else None
+        return skip.windows_of(self._framing, documents, moving=order == "random")
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_batches": None, "_stop_when_collected": None}
+
+def _framing(
+    store: MmapTokenStore, window_size: int, stride: int | None, cross_documents: str, partial: str
+) -> Framing:
+    if cross_documents not in ("join", "split"):
+        raise ValueError(f"cross_documents is {cross_documents!r}, expected join or split")
+    if cross_documents == "join":
+        step = window_size if stride is None else stride
+        return WindowGrid(len(store), window_size=window_size, stride=step, partial=partial)
+    if stride not in (None, window_size) or partial != "drop":
+        raise ValueError("cross_documents='split' takes neither a stride nor partial: no token is left out")
+    return DocumentWindows(store.documents, window_size=window_size)
 
 
 def _batches(
@@ -236,16 +281,17 @@ def _batches(
     first_step: int,
     step_stride: int,
     first_buffer: int,
-) -> Iterator[Batch]:
-    for number, starts in enumerate(builder.starts(first_step, step_stride), first_buffer):
+) -> Iterator[Batch | WindowBatch]:
+    for number, (starts, lengths) in enumerate(builder.plans(first_step, step_stride), first_buffer):
         batch = builder.new() if buffers is None else buffers[number % len(buffers)]
-        builder.fill(batch, starts)
-        yield batch
+        yield builder.fill(batch, starts, lengths)
         del batch  # whose memory may serve the next one
 
 
-def _check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None) -> None:
+def _check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None, *, padded: bool) -> None:
     store.check_dtype(dtype)
+    if ignore_index is None and padded:
+        ignore_index = PADDED_TARGET
     if ignore_index is not None:
         limits = np.iinfo(dtype)
         if not limits.min <= ignore_index <= limits.max:
@@ -254,10 +300,12 @@ def _check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | Non
             )
 
 
-def _check_buffers(buffers: Sequence[Batch], shape: tuple[int, int], dtype: np.dtype, prefetch: int) -> None:
-    least = prefetch + 2 if prefetch else 1
+def _check_buffers(buffers: Sequence[Batch], shape: tuple[int, int], dtype: np.dtype, ahead: int) -> None:
+    least = ahead + 2 if ahead else 1
     if len(buffers) < least:
-        raise ValueError(f"found {len(buffers)} buffers, expected at least {least} with prefetch={prefetch}")
+        raise ValueError(
+            f"found {len(buffers)} buffers, expected at least {least} with {ahead} batches made ahead"
+        )
     for pair in buffers:
         for buffer in pair:
             if buffer.shape != shape or buffer.dtype != dtype or not buffer.flags.writeable:

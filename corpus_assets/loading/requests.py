@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, DTypeLike
 
 
 def checked_slice(start: SupportsIndex, stop: SupportsIndex, token_count: int) -> tuple[int, int]:
@@ -50,6 +50,16 @@ def checked_starts(starts: ArrayLike, length: int, token_count: int) -> np.ndarr
                 f"of {length} in {token_count} tokens"
             )
     return positions.astype(np.int64, copy=False)
+
+
+def check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) -> None:
+    """Raise ValueError unless `out` can be filled with a result of that shape and dtype."""
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}, expected {shape}")
+    if dtype is not None and np.dtype(dtype) != out.dtype:
+        raise ValueError(f"out is {out.dtype}, dtype says {np.dtype(dtype)}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only, expected a writable array")
 
 
 def item_numbers(items: slice | ArrayLike, count: int) -> np.ndarray:

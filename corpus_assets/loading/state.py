@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from corpus_assets.errors import StateMismatchError
+from corpus_assets.loading.provenance import CorpusRecord, differing_shards
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderState:
-    """The order of samples, what corpus it is an order of, and the next step.
+    """The order of samples, what corpora it is an order of, and the next step.
 
     Rank, world size and number of workers are not part of it: any split of the same global batch goes on.
 
     Attributes:
-        fingerprint: the corpus's index fingerprint.
+        kind: which loader it belongs to: windows, documents, records or mixture.
+        corpora: what is read, by name; the corpus of a loader of one is named tokens.
+        options: all that decides the order, by name.
+        skip: what is left out, by corpus; see `SkipList`.
         step: steps consumed; the step that comes next.
+        cursor: where that step begins, for what the step alone does not tell.
     """
 
-    fingerprint: str
-    window_size: int
-    stride: int
-    order: str
-    seed: int
-    epoch: int
-    tail: str
-    global_batch: int
+    kind: str
+    corpora: dict[str, CorpusRecord]
+    options: dict[str, Any]
     step: int
+    skip: dict[str, Any] = field(default_factory=dict)
+    cursor: dict[str, int] = field(default_factory=dict)
     version: int = STATE_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,7 +46,7 @@ class LoaderState:
         Raises:
             StateMismatchError: not a state of this version.
         """
-        expected = {field.name: field.type for field in fields(cls)}
+        expected = {item.name: str(item.type).partition("[")[0] for item in fields(cls)}
         if not isinstance(state, Mapping) or set(state) != set(expected):
             found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             raise StateMismatchError(f"not a loader state: found {found}, expected {sorted(expected)}")
@@ -54,20 +56,39 @@ class LoaderState:
                 raise StateMismatchError(f"loader state: {name} is {value!r}, expected {kind}")
         if state["version"] != STATE_VERSION:
             raise StateMismatchError(f"loader state: version is {state['version']}, expected {STATE_VERSION}")
-        return cls(**state)
+        if not all(type(value) is int for value in state["cursor"].values()):
+            raise StateMismatchError(f"loader state: cursor is {state['cursor']!r}, expected whole numbers")
+        corpora = {name: CorpusRecord.from_dict(record) for name, record in state["corpora"].items()}
+        return cls(**{**state, "corpora": corpora})
 
-    def refuse_other(self, expected: LoaderState) -> None:
-        """Raise StateMismatchError unless both name the same samples in the same order."""
-        if self.fingerprint != expected.fingerprint:
-            raise StateMismatchError(
-                f"the state belongs to corpus {self.fingerprint}, this loader reads corpus "
-                f"{expected.fingerprint}"
-            )
-        names = ("window_size", "stride", "order", "seed", "epoch", "tail", "global_batch")
+    def refuse_other_order(self, expected: LoaderState) -> None:
+        """Raise StateMismatchError, naming both values of each option, unless both order samples alike."""
+        mine, own = (
+            {"loader": state.kind, "corpora": sorted(state.corpora), **state.options}
+            for state in (self, expected)
+        )
         differing = [
-            f"{name} is {getattr(self, name)!r} in the state, {getattr(expected, name)!r} in this loader"
-            for name in names
-            if getattr(self, name) != getattr(expected, name)
+            f"{name} is {mine.get(name)!r} in the state, {own.get(name)!r} in this loader"
+            for name in {**own, **mine}
+            if mine.get(name) != own.get(name)
         ]
         if differing:
             raise StateMismatchError("; ".join(differing))
+
+    def refuse_other_corpus(self, expected: LoaderState) -> None:
+        """Raise StateMismatchError, naming both fingerprints and what differs, unless both read the same."""
+        for name, own in expected.corpora.items():
+            found = self.corpora[name]
+            if found.fingerprint != own.fingerprint:
+                raise StateMismatchError(
+                    f"the state belongs to corpus {found.fingerprint}, this loader reads corpus "
+                    f"{own.fingerprint}{'' if name == 'tokens' else f' as {name}'}: {differing_shards(found, own)}"
+                )
+
+    def refuse_other_skip(self, expected: LoaderState) -> None:
+        """Raise StateMismatchError, naming both lists, unless both leave out the same."""
+        if self.skip != expected.skip:
+            raise StateMismatchError(
+                f"skip is {self.skip} in the state, {expected.skip} in this loader; "
+                "allow_other_skip=True goes on with this loader's"
+            )

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError
-from corpus_assets.loading.columns import COMPUTED_FIELDS, Columns, TokenField
+from corpus_assets.loading.columns import Columns, TokenField
 from corpus_assets.loading.extents import token_dtype_of, token_files
 from corpus_assets.loading.mapping import Access
 from corpus_assets.loading.marks import ReadingMark
 from corpus_assets.loading.reader import Layout, TokenReader, open_reader
-from corpus_assets.loading.requests import checked_slice, checked_starts
+from corpus_assets.loading.requests import check_out, checked_slice, checked_starts
 from corpus_assets.shards.records import ShardIndex
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
+    from corpus_assets.formats.protocol import Window
+    from corpus_assets.loading.annotations import Span, SpanIndex
     from corpus_assets.loading.document_index import DocumentIndex
     from corpus_assets.loading.documents import DocumentLocation
 
@@ -157,7 +159,7 @@ class MmapTokenStore:
         if out is None:
             target = self._dtype if dtype is None else np.dtype(dtype)
         else:
-            _check_out(out, (len(positions), length), dtype)
+            check_out(out, (len(positions), length), dtype)
             target = out.dtype
         self.check_dtype(target)
         reader = self._opened()
@@ -199,13 +201,36 @@ class MmapTokenStore:
             KeyError: a name that the corpus does not have.
             IndexError: a window that leaves the corpus.
         """
-        columns = self._columns_opened()
-        return {
-            name: getattr(columns.documents(), name)(starts, length)
-            if name in COMPUTED_FIELDS
-            else columns.field(name).gather(starts, length)
-            for name in names
-        }
+        return self._columns_opened().gather(names, starts, length)
+
+    def spans(self, name: str, start: SupportsIndex, stop: SupportsIndex) -> list[Span]:
+        """The annotations `name` that touch the tokens [start, stop), clipped to them.
+
+        Starts and stops are positions in that window; values are decoded from JSON.
+
+        Raises:
+            KeyError: the corpus has no such annotations.
+            IndexError: unless 0 <= start <= stop <= len(store).
+        """
+        first, last = checked_slice(start, stop, self._token_count)
+        return self.span_index(name).spans(first, last)
+
+    def span_index(self, name: str) -> SpanIndex:
+        """The annotations `name`, for reading many windows."""
+        return self._columns_opened().span_index(name)
+
+    def window(
+        self,
+        start: SupportsIndex,
+        stop: SupportsIndex,
+        *,
+        fields: Sequence[str] = (),
+        spans: Sequence[str] = (),
+    ) -> Window:
+        """The tokens [start, stop) with fields and annotations, as a format's `unpack` takes them."""
+        first, last = checked_slice(start, stop, self._token_count)
+        ids = self._opened().read(first, last)
+        return self._columns_opened().window(ids, first, fields=fields, spans=spans)
 
     @property
     def documents(self) -> DocumentIndex:
@@ -287,12 +312,3 @@ def _load(index_path: str | os.PathLike[str]) -> ShardIndex:
     from corpus_assets.shards.index import load_index
 
     return load_index(Path(index_path))
-
-
-def _check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) -> None:
-    if out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}, expected {shape}")
-    if dtype is not None and np.dtype(dtype) != out.dtype:
-        raise ValueError(f"out is {out.dtype}, dtype says {np.dtype(dtype)}")
-    if not out.flags.writeable:
-        raise ValueError("out is read-only, expected a writable array")

@@ -217,7 +217,7 @@ def test_a_state_of_another_order_is_refused_with_both_values(store, changes, me
         (lambda s: s | {"step": -1}, "step is -1"),
         (lambda s: s | {"step": 1.0}, r"step is 1\.0"),
         (lambda s: s | {"step": True}, "step is True"),
-        (lambda s: s | {"version": 2}, "version is 2, expected 1"),
+        (lambda s: s | {"version": 1}, "version is 1, expected 2"),
     ],
 )
 def test_what_is_no_state_is_refused(store, change, message):

@@ -4,12 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus_assets.errors import CorpusError
-from corpus_assets.loading.order import SampleOrder
+from corpus_assets.loading.framing import WindowGrid
+from corpus_assets.loading.order import WindowOrder
 
 
-def _order(**changes):
-    options = {"token_count": 41, "window_size": 4, "stride": 4, "order": "sequential", "seed": 0}
-    return SampleOrder(**{**options, **changes})
+def _order(*, token_count=41, window_size=4, stride=4, order="sequential", seed=0, **options):
+    grid = WindowGrid(token_count, window_size=window_size, stride=stride)
+    return WindowOrder(grid, order=order, seed=seed, **options)
 
 
 def test_sequential_is_by_position_and_begins_again():

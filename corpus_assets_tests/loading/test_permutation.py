@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus_assets.loading.permutation import hash64, permute, unpermute, stream_key
+from corpus_assets.loading.permutation import hash64, permute, stream_key, unpermute
 
 seeds = st.integers(0, 2**64 - 1)
 
