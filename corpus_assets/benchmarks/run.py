@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from corpus_assets.benchmarks.building import measure_building
 from corpus_assets.benchmarks.cold import measure_cold
@@ -27,6 +28,7 @@ def run_benchmarks(
     window_size: int = WINDOW_SIZE,
     sample_size: int = SAMPLE_TOKENS,
     building: bool = False,
+    on_stage: Callable[[str], None] | None = None,
 ) -> list[BenchmarkRow]:
     """Reading and loading, warm and cold, plain and compressed, each beside what it is compared with.
 
@@ -40,6 +42,7 @@ def run_benchmarks(
         sample_size: tokens to measure with; at least one window.
         building: also build shards of the standard library's sources, and train a tokenizer for it, which takes
             minutes.
+        on_stage: called with a few words when a stage begins.
 
     Raises:
         IndexMismatchError: not a readable corpus, or one without tokens.
@@ -49,6 +52,8 @@ def run_benchmarks(
         raise ValueError(f"repeats is {repeats}, expected 1 or more")
     if sample_size <= window_size:
         raise ValueError(f"sample_size is {sample_size}, expected more than the window_size, {window_size}")
+    tell = on_stage or (lambda _: None)
+    tell("reading the tokens to measure with")
     with MmapTokenStore(index_path) as store:
         tokenizer = store.index.tokenizer
         if tokenizer is None or not len(store):
@@ -56,10 +61,15 @@ def run_benchmarks(
         tokens = sample_tokens(store, sample_size)
         root = store.index.root
     with sample_folder(root) as folder:
+        tell("measuring random windows")
         rows = measure_reading(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
+        tell("measuring loaders")
         rows += measure_loading(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
+        tell("measuring with a cold page cache")
         rows += measure_cold(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
+        tell("measuring compressed shards")
         rows += measure_compressed(tokens, folder, tokenizer, window_size=window_size, repeats=repeats)
         if building:
+            tell("training a tokenizer and measuring builds, which takes minutes")
             rows += measure_building(folder / "building", repeats=repeats)
     return rows
