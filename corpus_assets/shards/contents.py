@@ -77,7 +77,7 @@ def read_contents(
     chunks_of: str | None = None,
     documents: int = 0,
     tokens: int = 0,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float | None = None,
 ) -> ShardContents:
     """What the file at `path` says of itself; HDF5 opens it in another process only.
 
@@ -86,7 +86,7 @@ def read_contents(
         chunks_of: the dataset whose chunks are listed.
         documents: how many of its first documents are read, and
         tokens: how many ids of each.
-        time_limit: seconds after which HDF5 counts as hanging.
+        time_limit: seconds after which HDF5 counts as hanging; default: 30.
 
     Raises:
         ShardError: not a shard file, or HDF5 hangs or crashes on it.
@@ -99,7 +99,7 @@ def read_contents(
         "documents": documents,
         "tokens": tokens,
     }
-    answer = _child.ask(question, time_limit=time_limit)
+    answer = _child.ask(question, time_limit=time_limit or TIME_LIMIT)
     if "error" in answer:
         raise ShardError(f"{path}: {answer['error']}; expected a token shard (HDF5)")
     return ShardContents(
