@@ -126,7 +126,7 @@ def _inflate(data: bytes | memoryview, raw_bytes: int, _itemsize: int) -> bytes:
     try:
         # One byte more than expected is enough to see that a chunk is too long, and all that it may unpack.
         return isal_zlib.decompressobj().decompress(data, raw_bytes + 1)
-    except isal_zlib.error as error:
+    except isal_zlib.error as error:  # type: ignore[misc]
         raise ValueError(str(error)) from error
 
 
