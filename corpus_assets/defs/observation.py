@@ -8,8 +8,8 @@ from dagster import DagsterEventType
 
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.partitions import latest_versions, registered_keys
-from corpus_assets.errors import one_line
-from corpus_assets.shards.index import current_shard
+from corpus_assets.errors import IndexMismatchError, one_line
+from corpus_assets.shards.index import current_shard, load_index
 from corpus_assets.shards.manifest import InputManifest, load_manifest, observe_inputs
 from corpus_assets.sources.discover import list_inputs
 
@@ -18,6 +18,7 @@ from corpus_assets.sources.discover import list_inputs
 NEW_OBSERVATIONS = 500
 DATA_VERSION_TAG = "dagster/data_version"
 USER_VERSION_TAG = "dagster/data_version_is_user_provided"
+UNREADABLE = "unreadable"  # the data version of an input that could not be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ def observations(corpus: Corpus, discovery: Discovery) -> Iterator[dg.AssetObser
             asset_key=corpus.key("input_shards"),
             partition=key,
             metadata={"input": one_line(file.name), "bytes": file.size, "location": one_line(file.url)},
-            tags={DATA_VERSION_TAG: file.fingerprint or "unreadable", USER_VERSION_TAG: "true"},
+            tags={DATA_VERSION_TAG: file.fingerprint or UNREADABLE, USER_VERSION_TAG: "true"},
         )
 
 
@@ -111,16 +112,29 @@ def observed_fingerprints(instance: dg.DagsterInstance, corpus: Corpus) -> Mappi
 
 def _changed(instance: dg.DagsterInstance, corpus: Corpus, manifest: InputManifest) -> Iterator[str]:
     observed = observed_fingerprints(instance, corpus)
+    indexed = _indexed_inputs(corpus)
     unbuilt = []
     for file in manifest.files:
-        known = observed.get(file.key)
-        if known is None:
+        found = file.fingerprint or UNREADABLE
+        if file.key in observed:
+            known = observed[file.key]
+        elif indexed.get(file.key) == found:
+            continue  # one file tells it for all shards; only what differs is looked up by itself
+        else:
             shard = current_shard(corpus.config.root, file.key)
-            known = shard.input_sha256 if shard else None
-            if known is None:
+            if shard is None:
                 unbuilt.append(file.key)
                 continue
-        if known != (file.fingerprint or "unreadable"):
+            known = shard.input_sha256
+        if known != found:
             yield file.key
     if len(unbuilt) <= NEW_OBSERVATIONS:
         yield from unbuilt
+
+
+def _indexed_inputs(corpus: Corpus) -> dict[str, str]:
+    """The input of each indexed shard; nothing where there is no index that can be read."""
+    try:
+        return {shard.key: shard.input_sha256 for shard in load_index(corpus.config.index_path).shards}
+    except IndexMismatchError:
+        return {}

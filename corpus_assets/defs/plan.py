@@ -12,8 +12,9 @@ import dagster as dg
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.partitions import KeyRange, contiguous_ranges, partition_states
 from corpus_assets.errors import IndexMismatchError, NotReleasedError
+from corpus_assets.shards.build import build_identity
 from corpus_assets.shards.corpus import stale_keys
-from corpus_assets.shards.index import current_shard, load_index
+from corpus_assets.shards.index import load_index
 from corpus_assets.shards.manifest import InputManifest
 from corpus_assets.shards.release import load_release
 
@@ -54,11 +55,11 @@ def plan_build(
         reasons=wanted,
         ranges=tuple(contiguous_ranges(states.keys, wanted, at_most=at_most)),
         in_progress=states.in_progress,
-        release_due=_release_due(corpus, set(states.keys)),
+        release_due=_release_due(corpus, set(states.keys), manifest),
     )
 
 
-def _release_due(corpus: Corpus, registered: Collection[str]) -> str:
+def _release_due(corpus: Corpus, registered: Collection[str], manifest: InputManifest) -> str:
     config = corpus.config
     try:
         index = load_index(config.index_path)
@@ -67,8 +68,14 @@ def _release_due(corpus: Corpus, registered: Collection[str]) -> str:
         return str(error)
     if {shard.key for shard in index.shards} != registered:
         return "the index covers other inputs than there are"
-    current = {shard.key: current_shard(config.root, shard.key) for shard in index.shards}
+    # What is not stale has the build that its input says; an index that names another is older than it.
     moved = [
-        shard.key for shard in index.shards if (now := current[shard.key]) is None or now.build != shard.build
+        shard.key
+        for shard in index.shards
+        if shard.key in manifest
+        and shard.build
+        != build_identity(
+            manifest[shard.key].fingerprint, shard.tokenizer.fingerprint, config.options_fingerprint
+        )
     ]
     return f"{len(moved)} shards were built since the index was written" if moved else ""

@@ -1,7 +1,8 @@
 """One `dagster dev` and one browser for all tests here: starting them takes longer than most of the tests.
 
 The nightly schedule of the corpus `nights` ticks each minute; it is switched on first, so that its nights
-pass while the other tests click.
+pass while the other tests click. The fixtures end with this package: while Playwright is open its event
+loop runs, and Dagster cannot run one of its own in the same process.
 """
 
 import json
@@ -42,13 +43,13 @@ CORPORA = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if config.pluginmanager.hasplugin("xdist") and Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("served"))  # one worker, so one server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def project() -> Iterator[ServedProject]:
     """The running project; its discovery sensors have registered all inputs."""
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -63,14 +64,14 @@ def project() -> Iterator[ServedProject]:
             yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ui(project: ServedProject) -> Iterator[DagsterUI]:
     """The browser on it."""
     with dagster_ui(project.url) as opened:
         yield opened
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def nights(ui: DagsterUI, project: ServedProject) -> Iterator["Future[NightsSeen]"]:
     """The nightly schedule, switched on by its toggle, and what will have been seen of its nights."""
     ui.open("/locations/corpora/schedules/nights_nightly")
