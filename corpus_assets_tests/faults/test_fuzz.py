@@ -97,7 +97,7 @@ def spoiled_shards(corpus: Path, seed: str, count: int) -> tuple[Path, list[byte
 
 @pytest.mark.parametrize("vouched", [False, True], ids=["alone", "vouched"])
 def test_spoiled_shards_are_findings_and_never_hang_or_crash(corpus, vouched):
-    path, cases = spoiled_shards(corpus, f"{SEED} {corpus.parent.name}", 40)
+    path, cases = spoiled_shards(corpus, f"{SEED} {corpus.parent.name}", 25)
     ends = read_in_child(corpus, path, cases, vouched=vouched)
     assert ends["inspect: refused"]
     assert ends["count: refused"] or vouched
@@ -148,7 +148,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_in_any_place_of_an_index_is_refused_or_read_as_it_says(tmp_path_factory, data):
     """In this process: what lies outside of a file would end it."""
@@ -222,7 +222,7 @@ def parquet(texts: list[str | None]) -> bytes:
     return made.getvalue()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(packed=packed_files)
 def test_any_input_becomes_a_sound_shard_whose_ledger_balances_or_fails_by_name(tmp_path_factory, packed):
     from corpus_assets import tokenize_jsonl_path

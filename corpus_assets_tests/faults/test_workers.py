@@ -99,9 +99,10 @@ def test_endless_recursion_is_an_error_of_the_row_and_no_memory_one_of_the_parti
     assert found["c.jsonl"].error is None
 
 
-def test_more_deadly_rows_than_can_be_bad_luck_fail_the_partition(outcomes):
-    found = outcomes({"a.jsonl": ["fine"] * 3 + ["os exit"] * 21, "b.jsonl": ["b"]})
-    assert found["a.jsonl"].error == "a.jsonl: the worker process ended at row 23: exit status 0"
+def test_more_deadly_rows_than_can_be_bad_luck_fail_the_partition(outcomes, monkeypatch):
+    monkeypatch.setattr("corpus_assets.shards.pipeline.MAX_REFUSED_ROWS", 2)
+    found = outcomes({"a.jsonl": ["fine"] * 3 + ["os exit"] * 4, "b.jsonl": ["b"]})
+    assert found["a.jsonl"].error == "a.jsonl: the worker process ended at row 5: exit status 0"
     assert found["b.jsonl"].error is None
 
 
