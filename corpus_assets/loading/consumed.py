@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from corpus_assets.errors import StateMismatchError
+from corpus_assets.loading.epochs import EpochOrder
 from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.order import WindowOrder
 from corpus_assets.loading.provenance import CorpusRecord, all_inside, differing_shards, shared_ranges
@@ -74,3 +77,64 @@ def _is_shared(found: CorpusRecord, ranges: np.ndarray, state: LoaderState, orde
         if not all_inside(ranges, starts, starts + framing.window_size + 1):
             return False
     return True
+
+
+def refuse_unproven_items(
+    found: CorpusRecord,
+    own: CorpusRecord,
+    state: LoaderState,
+    order: EpochOrder,
+    *,
+    samples: int,
+    other_count: int,
+    unit: str,
+    stretches: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+) -> None:
+    """Raise StateMismatchError unless the first `samples` of an endless run are proven to be the same items.
+
+    Proven is: nothing was consumed; or a sequential run in its first epoch, all inside the shards that both
+    corpora begin with; or a run without a skip list over as many items in both, every one of them inside shards
+    that stand at the same place in both.
+
+    Args:
+        found: the corpus that the state belongs to.
+        own: the corpus of this loader.
+        state: how far the run got.
+        order: the items of this loader, in order.
+        samples: how many were consumed.
+        other_count: items in the other corpus.
+        unit: what the stretches count, `token_count` or `document_count`.
+        stretches: gives where items lie, starts and stops.
+    """
+    ranges = shared_ranges(found, own, of=unit)
+    if samples == 0:
+        return
+    if order.scheme == "sequential" and samples <= order.kept_count and len(ranges) and ranges[0, 0] == 0:
+        last = order.items(np.array([order.epoch]), np.array([samples - 1]))
+        if int(stretches(last)[1][0]) <= ranges[0, 1]:
+            return
+    untouched = not state.skip and not state.cursor.get("origin", 0)
+    as_many = order.kept_count == order.item_count == other_count
+    if (
+        untouched
+        and as_many
+        and all(
+            all_inside(ranges, *stretches(order.items(*order.places_of(np.arange(first, last)))))
+            for first, last in _in_steps(min(samples, _most_places(order)))
+        )
+    ):
+        return
+    raise StateMismatchError(
+        f"the state belongs to corpus {found.fingerprint}, this loader reads corpus {own.fingerprint}, and its "
+        f"{samples} samples are not proven to be the same: {differing_shards(found, own)}"
+    )
+
+
+def _most_places(order: EpochOrder) -> int:
+    """How many samples of a run show all it can show: one epoch, unless samples are drawn anew."""
+    return 2**63 - 1 if order.scheme == "drawn" else order.kept_count
+
+
+def _in_steps(count: int) -> Iterator[tuple[int, int]]:
+    step = 64 * _STEPS_AT_ONCE
+    return ((first, min(count, first + step)) for first in range(0, count, step))

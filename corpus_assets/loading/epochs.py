@@ -76,7 +76,7 @@ class EpochOrder:
         self.global_batch = global_batch
         # Samples that come before step 0; not 0 after the skip list was changed in the middle of a run.
         self.origin = 0
-        self._scheme: Scheme = scheme
+        self.scheme: Scheme = scheme
         self._seed = seed
         self._skipped_places_of: OrderedDict[int, np.ndarray] = OrderedDict()
         if self.kept_count == 0:
@@ -138,10 +138,10 @@ class EpochOrder:
 
     def items(self, epochs: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The item at each place of its epoch; int64, same shape."""
-        if self._scheme == "sequential":
+        if self.scheme == "sequential":
             return _pass_over(places, self._skipped)
         keyed = single_epoch(epochs)
-        if self._scheme == "drawn":
+        if self.scheme == "drawn":
             keys = stream_key(self._seed, keyed, purpose=_DRAWN_ITEM)
             drawn = hash64(keys if len(keys) == 1 else keys.reshape(places.shape), places)
             return _pass_over((drawn % np.uint64(self.kept_count)).astype(np.int64), self._skipped)
@@ -159,7 +159,7 @@ class EpochOrder:
 
     def _skipped_places(self, epoch: int) -> np.ndarray:
         """Where an epoch's order has the skipped items, sorted."""
-        if self._scheme != "permuted" or not self._skipped.size:
+        if self.scheme != "permuted" or not self._skipped.size:
             return self._skipped
         places = self._skipped_places_of.get(epoch)
         if places is None:
@@ -181,13 +181,16 @@ class EpochOrder:
                 "expected tail='wrap'"
             )
         epoch, place = divmod(other.origin + step * self.global_batch, other.kept_count)
-        if self._scheme == "drawn":
-            passed = min(place, self.kept_count)
-        else:
-            whole = np.array([self.epoch + epoch]), np.array([place])
-            raw = int((_pass_over(whole[1], other._skipped_places(self.epoch + epoch)))[0])
-            passed = raw - int(np.searchsorted(self._skipped_places(self.epoch + epoch), raw))
+        passed = self.place_like(other, epoch, place)
         self.origin = epoch * self.kept_count + passed - step * self.global_batch
+
+    def place_like(self, other: EpochOrder, epoch: int, place: int) -> int:
+        """How many items of an epoch, counted from the first, come before the place where `other` stands in it."""
+        if self.scheme == "drawn":
+            return min(place, self.kept_count)
+        skipped = other._skipped_places(self.epoch + epoch)
+        raw = int(_pass_over(np.array([place]), skipped)[0])
+        return raw - int(np.searchsorted(self._skipped_places(self.epoch + epoch), raw))
 
 
 def single_epoch(epochs: np.ndarray) -> np.ndarray:

@@ -1,0 +1,291 @@
+"""ItemDataloader: what loaders of numbered samples have in common; and RecordDataloader, the plainest of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from functools import partial as partial_of
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from corpus_assets.loading.consumed import refuse_unproven_items
+from corpus_assets.loading.datasets import RecordDataset
+from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Scheme, Tail
+from corpus_assets.loading.framing import WindowGrid, numbers_in
+from corpus_assets.loading.order import Order
+from corpus_assets.loading.provenance import CorpusRecord
+from corpus_assets.loading.skipping import SkipList
+from corpus_assets.loading.state import LoaderState
+from corpus_assets.loading.stepped import SteppedLoader
+from corpus_assets.loading.store import MmapTokenStore
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+TOKENS = "tokens"
+_SCHEMES: dict[str, Scheme] = {"sequential": "sequential", "cyclic": "permuted", "random": "drawn"}
+_PLANNED_SAMPLES = 4096
+
+
+class Dataset(Protocol):
+    """Numbered samples of one corpus."""
+
+    @property
+    def store(self) -> MmapTokenStore:
+        """The corpus."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, numbers: np.ndarray) -> Any:
+        """A batch of the samples with these numbers."""
+
+
+class ItemDataloader(SteppedLoader[Any]):
+    """Yields batches of a dataset's samples by step, for ever; see `SteppedLoader` for workers, threads and resuming.
+
+    Args:
+        dataset: the samples.
+        kind: what they are, in the plural.
+        seed: 0 to 2^64 - 1.
+        order: `sequential`, `cyclic` (a permutation of all for each epoch) or `random` (each sample any of them,
+            with replacement).
+        epoch, tail: see `EpochOrder`.
+        batch_size: samples per batch of one rank.
+        skip: what is left out.
+        options: what else decides the order, for the state.
+        rank, world_size, worker, num_workers, prefetch, transform, transform_threads: see `SteppedLoader`.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        kind: str,
+        seed: int,
+        order: Order,
+        epoch: int,
+        tail: Tail,
+        batch_size: int,
+        skip: SkipList | None,
+        options: dict[str, str | int],
+        rank: int,
+        world_size: int,
+        worker: int,
+        num_workers: int,
+        prefetch: int,
+        transform: Callable[[Any], Any] | None,
+        transform_threads: int,
+    ) -> None:
+        seed, epoch, batch_size = map(operator.index, (seed, epoch, batch_size))
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
+        if order not in _SCHEMES:
+            raise ValueError(f"order is {order!r}, expected one of random, sequential, cyclic")
+        super().__init__(
+            rank=rank,
+            world_size=world_size,
+            worker=worker,
+            num_workers=num_workers,
+            prefetch=prefetch,
+            transform=transform,
+            transform_threads=transform_threads,
+        )
+        if len(dataset) == 0:
+            raise CorpusTooShortError(f"the corpus has {len(dataset.store)} tokens and no {kind}")
+        self._dataset = dataset
+        self._kind = kind
+        self._batch_size = batch_size
+        self._skip = (skip or SkipList()).check(len(dataset.store))
+        self._make_order = partial_of(
+            EpochOrder,
+            len(dataset),
+            scheme=_SCHEMES[order],
+            seed=seed,
+            epoch=epoch,
+            tail=tail,
+            global_batch=batch_size * world_size,
+            what=kind,
+        )
+        self._order = self._make_order(skipped=self._skipped(self._skip))
+        self._options = {"order": order, "seed": seed, "epoch": epoch, "tail": tail, **options}
+
+    @property
+    def item_count(self) -> int:
+        """Samples per epoch, over all ranks and workers; skipped ones not counted."""
+        return self._order.kept_count
+
+    def _skipped(self, skip: SkipList) -> np.ndarray:
+        """(S,) int64 numbers of the samples that are left out, sorted."""
+        raise NotImplementedError
+
+    def _stretches(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and last unit, as in `_unit`, of each sample."""
+        raise NotImplementedError
+
+    def _other_count(self, other: CorpusRecord) -> int:
+        """How many samples another corpus has."""
+        raise NotImplementedError
+
+    _unit = "token_count"
+
+    def _made(self, first_step: int, step_stride: int) -> Iterator[Any]:
+        steps_at_once = max(1, _PLANNED_SAMPLES // self._batch_size)
+        while True:
+            steps = [first_step + i * step_stride for i in range(steps_at_once)]
+            places = self._order.places(steps, rank=self._rank, batch_size=self._batch_size)
+            for items in self._order.items(*places):
+                yield self._dataset.take(items)
+            first_step += steps_at_once * step_stride
+
+    def _epoch_end(self, step: int) -> int:
+        return self._order.epoch_end(step)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which an epoch's samples have all been seen; with tail="drop" its whole batches."""
+        return self._order.steps_per_epoch
+
+    @property
+    def current_epoch(self) -> int:
+        """Number of the epoch that the next step begins in."""
+        return self._order.epoch + self._order.epoch_at(self.step)
+
+    def seek(self, step: int) -> None:
+        """Go to a global step, in constant time; batches made ahead are dropped.
+
+        Raises:
+            ValueError: a negative step, or one before the skip list was changed in the middle of a run.
+        """
+        self._order.check_step(step)
+        super().seek(step)
+
+    @cached_property
+    def _corpora(self) -> dict[str, CorpusRecord]:
+        return {TOKENS: CorpusRecord.of(self._dataset.store.index)}
+
+    def _cursor(self) -> dict[str, int]:
+        return {"origin": self._order.origin}
+
+    def _consumed_samples(self, state: LoaderState) -> int:
+        return state.cursor.get("origin", 0) + state.step * self._order.global_batch
+
+    def _state(self) -> LoaderState:
+        skip = self._skip.to_dict()
+        return LoaderState(
+            kind=self._kind,
+            corpora=self._corpora,
+            options=self._options,
+            step=self.step,
+            skip={TOKENS: skip} if skip else {},
+            cursor=self._cursor(),
+        )
+
+    def _admit(self, state: LoaderState, *, allow_other_corpus: bool, allow_other_skip: bool) -> None:
+        del allow_other_corpus, allow_other_skip  # already refused where they are not
+        own, found = self._corpora[TOKENS], state.corpora[TOKENS]
+        if own.fingerprint != found.fingerprint:
+            refuse_unproven_items(
+                found,
+                own,
+                state,
+                self._order,
+                samples=self._consumed_samples(state),
+                other_count=self._other_count(found),
+                unit=self._unit,
+                stretches=self._stretches,
+            )
+        if state.skip == self._state().skip:
+            self._take_cursor(state)
+            return
+        skip = SkipList.from_dict(state.skip.get(TOKENS, {})).check(len(self._dataset.store))
+        was = self._make_order(skipped=self._skipped(skip))
+        was.origin = state.cursor.get("origin", 0)
+        self._take_over(was, state)
+
+    def _take_cursor(self, state: LoaderState) -> None:
+        self._order.origin = state.cursor.get("origin", 0)
+
+    def _take_over(self, was: EpochOrder, state: LoaderState) -> None:
+        self._order.take_over(was, state.step)
+
+
+class RecordDataloader(ItemDataloader):
+    """Yields (batch_size, length) arrays of records, with fields a `Sample`, for ever.
+
+    Args:
+        store: the corpus.
+        length: tokens per record.
+        batch_size: records per batch of one rank.
+        seed, order, epoch, tail, skip: see `ItemDataloader`; skip leaves out records that touch what it names.
+        rank, world_size, worker, num_workers, prefetch, transform, transform_threads: see `SteppedLoader`.
+        dtype: integer type of a batch.
+        fields: names of per-token values.
+
+    Raises:
+        CorpusTooShortError: a CorpusError and ValueError: the corpus has not one record.
+        KeyError: a field that the corpus does not have.
+        ValueError: an option that does not fit.
+    """
+
+    def __init__(
+        self,
+        store: MmapTokenStore,
+        length: int,
+        batch_size: int,
+        *,
+        seed: int,
+        order: Order = "cyclic",
+        epoch: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        worker: int = 0,
+        num_workers: int = 1,
+        tail: Tail = "wrap",
+        dtype: DTypeLike = np.int64,
+        prefetch: int = 0,
+        fields: Sequence[str] = (),
+        skip: SkipList | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_threads: int = 0,
+    ) -> None:
+        self._length = length
+        super().__init__(
+            RecordDataset(store, length, fields=fields, dtype=dtype),
+            kind="records",
+            seed=seed,
+            order=order,
+            epoch=epoch,
+            tail=tail,
+            batch_size=batch_size,
+            skip=skip,
+            options={"length": length, "global_batch": batch_size * world_size},
+            rank=rank,
+            world_size=world_size,
+            worker=worker,
+            num_workers=num_workers,
+            prefetch=prefetch,
+            transform=transform,
+            transform_threads=transform_threads,
+        )
+
+    def _skipped(self, skip: SkipList) -> np.ndarray:
+        store = self._dataset.store
+        # A record of n tokens is a window of n - 1 inputs and their last target.
+        grid = WindowGrid(len(store), window_size=max(1, self._length - 1), stride=self._length)
+        ranges = [*skip.tokens]
+        if skip.documents:
+            starts, stops = store.documents.bounds(skip.documents_of(store.documents))
+            ranges += zip(starts.tolist(), stops.tolist(), strict=True)
+        if self._length == 1:
+            return numbers_in([*ranges, *skip.windows])
+        touched = [grid.touching(start, stop, moving=False) for start, stop in ranges]
+        kept = numbers_in([*touched, *skip.windows])
+        return kept[kept < len(self._dataset)]
+
+    def _stretches(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return items * self._length, (items + 1) * self._length
+
+    def _other_count(self, other: CorpusRecord) -> int:
+        return sum(mark.token_count for mark in other.marks) // self._length
