@@ -204,7 +204,9 @@ class MixtureDataloader(SteppedLoader[Any]):
         return WindowBatch(inputs, targets, fields) if self._beside else (inputs, targets)
 
     def _epoch_end(self, step: int) -> int:
-        raise ValueError("a mixture has no epochs of its own; `epochs` counts those of its corpora")
+        raise ValueError(
+            f"step {step}: a mixture has no epochs of its own; `epochs` counts those of its corpora"
+        )
 
     def seek(self, step: int) -> None:
         """Go to a global step, in constant time; batches made ahead are dropped."""
