@@ -30,9 +30,9 @@ corpora:
   #   fields: {}                      # numbers of the record, as {name: {from: a.b, dtype: float32}}
   #   spans: {}                       # annotations of characters, as {name: {from: a.b}}
   #   window_size: 1024               # tokens of a training window
-  #   chunk_size: null                # tokens of an HDF5 chunk; null: chosen from the window
+  #   chunk_size: null                # tokens of an HDF5 chunk; null: by window and compression
   #   compression: none               # none | gzip | lzf | zstd | blosc2
-  #   max_document_tokens: null       # longer documents are cut and counted
+  #   max_document_tokens: null       # a longer document is cut and counted
   #   max_reject_fraction: 0.01       # share of bad rows that a shard may have
   #   max_line_bytes: 67108864        # a longer line is a reject
   #   document_timeout: 60            # seconds that the tokenizer may spend on one document

@@ -3,9 +3,17 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from corpus_assets.cli.build import COMPRESSIONS
 from corpus_assets.cli.init import CORPORA_YAML
 from corpus_assets.cli.project import Project
-from corpus_assets.config import CorpusConfig, load_config, parse_corpus
+from corpus_assets.config import (
+    CorpusConfig,
+    ScheduleConfig,
+    StatisticsConfig,
+    TrainingConfig,
+    load_config,
+    parse_corpus,
+)
 from corpus_assets.defs.home import dagster_home
 
 WRITTEN = ["data/corpora.yaml", "data/dagster_home/dagster.yaml", "workspace.yaml"]
@@ -34,12 +42,28 @@ def test_nothing_is_overwritten(shell):
     assert files_below(shell.folder) == ["workspace.yaml"]
 
 
-def test_the_commented_example_names_every_key_with_its_default(tmp_path):
+def example() -> dict:
+    """The commented entry of the written corpora.yaml."""
     lines = CORPORA_YAML.partition("# mine:\n")[2].splitlines()
-    entry = yaml.safe_load("\n".join(line.removeprefix("  #") for line in lines))
+    return yaml.safe_load("\n".join(line.removeprefix("  #") for line in lines))
+
+
+def test_the_commented_example_names_every_key_with_its_default(tmp_path):
+    entry = example()
     assert set(entry) == set(CorpusConfig.model_fields) - {"name"}
+    for section, model in (
+        ("schedule", ScheduleConfig),
+        ("statistics", StatisticsConfig),
+        ("training", TrainingConfig),
+    ):
+        assert set(entry[section]) == set(model.model_fields)
     least = parse_corpus("mine", {key: entry[key] for key in ("input", "root")}, base=tmp_path, where="here")
     assert parse_corpus("mine", entry, base=tmp_path, where="here") == least
+
+
+def test_the_commented_example_names_every_compression():
+    (line,) = (line for line in CORPORA_YAML.splitlines() if "compression: " in line)
+    assert line.partition("# none")[2].split(" | ")[1:] == list(COMPRESSIONS[1:])
 
 
 def test_a_new_project_has_the_corpus_of_the_demo(shell):
