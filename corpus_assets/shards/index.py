@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -16,6 +17,9 @@ from corpus_assets.errors import IndexMismatchError, MissingShardsError, one_lin
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.records import FORMAT_VERSION, ShardIndex, ShardInfo
 from corpus_assets.shards.regular import read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 INDEX = "shards.json"
 SHARDS = "shards"
@@ -187,12 +191,20 @@ def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+@cache
+def _rows_adapter() -> TypeAdapter[tuple[ShardInfo, ...]]:
+    """Made once: it takes milliseconds, and a nightly tick reads thousands of records."""
+    from pydantic import TypeAdapter as Adapter
+
+    return Adapter(tuple[ShardInfo, ...])
+
+
 def _parse(rows: list[Any], *, where: Path) -> tuple[ShardInfo, ...]:
     """Rows as records, each field of the right type and in its range, each path inside the corpus."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        shards = TypeAdapter(tuple[ShardInfo, ...]).validate_python(rows)
+        shards = _rows_adapter().validate_python(rows)
     except ValidationError as error:
         first = error.errors()[0]
         place = one_line(".".join(map(str, first["loc"])))
