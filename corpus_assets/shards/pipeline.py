@@ -138,12 +138,10 @@ class _Worker:
         return self._watched and time.monotonic() - self._heard > self._timeout
 
     def start(self, task: BuildTask) -> None:
-        if self._process is not None and self._process.poll() is not None:
-            self.stop()  # killed between two tasks
         if self._process is None:
             self._process, self.connection = start_child(COMMAND)
         self.task, self._row, self._heard, self._watched = task, None, time.monotonic(), True
-        with suppress(BrokenPipeError, ConnectionResetError):  # found out by whoever waits for its answer
+        with suppress(BrokenPipeError, ConnectionResetError):  # dead; whoever waits for its answer finds out
             self.connection.send(task)
 
     def finish(self) -> BuildTask:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.launch import build_corpus
 from corpus_assets_tests.defs.conftest import toy_config, write_input
 
@@ -28,6 +29,10 @@ def test_nothing_of_an_input_is_markdown_or_steers_a_terminal(instance, tmp_path
                 for value in metadata.values():
                     shown = str(value.value)
                     (markdown if isinstance(value, dg.MarkdownMetadataValue) else texts).append(shown)
+    observed = instance.fetch_observations(Corpus(config).key("input_shards"), limit=10).records
+    assert len(observed) == 4
+    for record in observed:
+        texts += [str(value.value) for value in record.asset_observation.metadata.values()]
     assert any("<img src=x" in text for text in texts)
     assert not [text for text in texts if "\x1b" in text or "\n# head" in text]
     assert all(text.startswith("![") or text == "no documents" for text in markdown)

@@ -200,6 +200,41 @@ def test_inspecting_does_not_follow_what_leads_out_of_the_file(root, tmp_path, f
         read_contents(path, documents=3, tokens=100)
 
 
+def test_a_chunk_size_that_lies_is_a_finding(plain):
+    forge_index(plain, lambda document: document["shards"][0].update(chunk_size=128))
+    assert checks_of(plain) == {"chunk_size"}
+
+
+ENDLESS = """
+import sys, h5py
+from dataclasses import replace
+from pathlib import Path
+from corpus_assets import load_index, validate_corpus
+from corpus_assets.shards.index import publish_index
+from corpus_assets.shards.records import ShardIndex
+from corpus_assets.shards.seal import frame_digest
+root, count = Path(sys.argv[1]), 2**45
+first, second = load_index(root).shards
+with h5py.File(root / first.path, "r+") as file:
+    del file["tokens"]
+    file.create_dataset("tokens", (count,), "<u2", chunks=(64,), maxshape=(None,), compression="gzip")
+    file["tokens"].attrs["token_count"] = file.attrs["token_count"] = count
+forged = replace(
+    first, token_count=count, extents={}, data_offset=0, data_bytes=0, compression="gzip",
+    file_bytes=(root / first.path).stat().st_size, frame_sha256=frame_digest(root / first.path, 0, 0),
+    data_sha256="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+)
+publish_index(ShardIndex.of([forged, second], root), root / "shards.json")
+print({finding.check for finding in validate_corpus(root).findings})
+"""
+
+
+def test_tokens_that_are_counted_and_not_stored_are_a_finding_at_once(plain):
+    """Read as zeros, they would take for ever."""
+    ended = run_alone(ENDLESS, plain)
+    assert ended.stdout.strip() == "{'chunk_size'}", ended.stderr
+
+
 def forge_ends(root: Path, values) -> None:
     with h5py.File(root / load_index(root).shards[0].path, "r+") as file:
         file["document_ends"][: len(values)] = values
