@@ -150,6 +150,7 @@ def test_a_worker_that_is_killed_between_two_shards_is_replaced(tmp_path):
         errors.append(outcome.error)
         for child in children_of(os.getpid()):
             os.kill(child, signal.SIGKILL)
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
             killed.append(child)
     assert errors == [None] * 3
     assert len(set(killed)) >= 3
