@@ -42,7 +42,7 @@ def measure_building(folder: Path, *, repeats: int) -> list[BenchmarkRow]:
     """
     export_standard_library(folder / "library")
     parts = sorted((folder / "library").iterdir())
-    texts = [orjson.loads(line)["text"] for part in parts for line in part.open("rb")]
+    texts = [orjson.loads(line)["text"] for part in parts for line in part.read_bytes().splitlines()]
     rows = [
         _bytes_row(folder / "bytes", parts, repeats=repeats),
         *_trained_rows(folder / "trained", parts, texts, repeats=repeats),

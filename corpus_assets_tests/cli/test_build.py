@@ -96,7 +96,12 @@ def test_an_interrupted_build_says_so_and_the_next_one_goes_on(builder):
     builder.configure()
     builder.write_input("a.jsonl", "ab")
     with subprocess.Popen(
-        [CORPUS, "build"], cwd=builder.folder, stderr=subprocess.PIPE, text=True
+        [CORPUS, "build"],
+        cwd=builder.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A suite that runs in the background of a shell hands down that interrupts are ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         assert process.stderr is not None
         while "building 1 shard" not in (line := process.stderr.readline()):
