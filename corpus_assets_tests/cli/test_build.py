@@ -101,7 +101,7 @@ def test_an_interrupted_build_says_so_and_the_next_one_goes_on(builder):
         stderr=subprocess.PIPE,
         text=True,
         # A suite that runs in the background of a shell hands down that interrupts are ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     ) as process:
         assert process.stderr is not None
         while "building 1 shard" not in (line := process.stderr.readline()):
