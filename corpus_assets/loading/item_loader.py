@@ -13,7 +13,7 @@ import numpy as np
 from corpus_assets.loading.consumed import refuse_unproven_items
 from corpus_assets.loading.datasets import RecordDataset
 from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Scheme, Tail
-from corpus_assets.loading.framing import WindowGrid, numbers_in
+from corpus_assets.loading.framing import numbers_in
 from corpus_assets.loading.order import Order
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.skipping import SkipList
@@ -272,17 +272,14 @@ class RecordDataloader(ItemDataloader):
 
     def _skipped(self, skip: SkipList) -> np.ndarray:
         store = self._dataset.store
-        # A record of n tokens is a window of n - 1 inputs and their last target.
-        grid = WindowGrid(len(store), window_size=max(1, self._length - 1), stride=self._length)
-        ranges = [*skip.tokens]
-        if skip.documents:
-            starts, stops = store.documents.bounds(skip.documents_of(store.documents))
-            ranges += zip(starts.tolist(), stops.tolist(), strict=True)
-        if self._length == 1:
-            return numbers_in([*ranges, *skip.windows])
-        touched = [grid.touching(start, stop, moving=False) for start, stop in ranges]
-        kept = numbers_in([*touched, *skip.windows])
-        return kept[kept < len(self._dataset)]
+        count = len(self._dataset)
+        if skip.windows and skip.windows[-1][1] > count:
+            raise IndexError(f"skipped records are {list(skip.windows[-1])}, the corpus has {count}")
+        touched = [
+            (start // self._length, min(count, (stop - 1) // self._length + 1))
+            for start, stop in skip.stretches(store.documents if skip.documents else None)
+        ]
+        return numbers_in([*touched, *skip.windows])
 
     def _stretches(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return items * self._length, (items + 1) * self._length

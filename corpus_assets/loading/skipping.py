@@ -25,7 +25,8 @@ class SkipList:
     Attributes:
         documents: numbers of documents in the corpus.
         tokens: ranges [start, stop) of positions in the corpus.
-        windows: ranges [first, last) of window numbers, at the loader's own window size and stride.
+        windows: ranges [first, last) of window numbers, at the loader's own window size and stride; of record
+            numbers for a loader of records.
     """
 
     documents: tuple[int, ...] = ()
@@ -53,19 +54,24 @@ class SkipList:
         Raises:
             IndexError: a document, range or window outside the corpus.
         """
-        ranges = [framing.touching(start, stop, moving=moving) for start, stop in self.tokens]
+        ranges = [framing.touching(start, stop, moving=moving) for start, stop in self.stretches(documents)]
         for first, last in self.windows:
             if last > framing.count:
                 raise IndexError(f"skipped windows are [{first}, {last}), the corpus has {framing.count}")
             ranges.append((first, last))
-        if self.documents:
-            assert documents is not None
-            starts, stops = documents.bounds(self._checked_documents(documents))
-            ranges += [
-                framing.touching(start, stop, moving=moving)
-                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-            ]
         return numbers_in(ranges)
+
+    def stretches(self, documents: DocumentIndex | None) -> list[tuple[int, int]]:
+        """The ranges [start, stop) of tokens that are left out: `tokens`, and those of `documents`.
+
+        Raises:
+            IndexError: a document outside the corpus.
+        """
+        if not self.documents:
+            return list(self.tokens)
+        assert documents is not None
+        starts, stops = documents.bounds(self._checked_documents(documents))
+        return [*self.tokens, *zip(starts.tolist(), stops.tolist(), strict=True)]
 
     def documents_of(self, documents: DocumentIndex) -> np.ndarray:
         """(S,) int64 numbers of the documents that are left out, sorted: those listed, and those in `tokens`.

@@ -1,0 +1,217 @@
+import json
+import pickle
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus_assets.errors import IndexMismatchError, StateMismatchError
+from corpus_assets.loading.loader import SlidingWindowDataloader
+from corpus_assets.loading.mixing import BLOCK, MixturePlan
+from corpus_assets.loading.mixture import MixtureDataloader
+from corpus_assets.loading.skipping import SkipList
+from corpus_assets.loading.store import MmapTokenStore
+from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of
+from corpus_assets_tests.loading.shaped import random_docs, write_shaped
+
+WEIGHTS = {"web": 5, "code": 3, "books": 2}
+SIZES = {"web": [400, 101], "code": [201], "books": [81, 20]}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    root = tmp_path_factory.mktemp("mixture")
+    opened = {}
+    for seed, (name, sizes) in enumerate(SIZES.items()):
+        write_shaped(root / name, random_docs(sizes, seed=seed))
+        opened[name] = MmapTokenStore(root / name)
+    yield opened
+    for store in opened.values():
+        store.close()
+
+
+def _loader(stores, **options):
+    return MixtureDataloader(stores, WEIGHTS, **{"window_size": 4, "batch_size": 6, "seed": 7, **options})
+
+
+def _take(loader, count):
+    return [(inputs.tolist(), targets.tolist()) for inputs, targets in islice(loader, count)]
+
+
+def test_every_block_has_the_weights_exactly():
+    plan = MixturePlan([5, 3, 2], seed=1)
+    corpora, numbers = plan.locate(np.arange(3 * BLOCK))
+    for block in range(3):
+        counts = np.bincount(corpora[block * BLOCK : (block + 1) * BLOCK])
+        assert counts.tolist() == plan.quotas.tolist() == [32768, 19661, 13107]
+    for corpus in range(3):
+        own = numbers[corpora == corpus]
+        assert np.array_equal(own, np.arange(len(own)))  # each corpus in its own order, nothing left out
+    assert plan.drawn(100_000).tolist() == np.bincount(corpora[:100_000], minlength=3).tolist()
+    assert plan.drawn(0).tolist() == [0, 0, 0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=6),
+    seed=st.integers(0, 2**64 - 1),
+    samples=st.lists(st.integers(0, 2**45), min_size=1, max_size=3),
+)
+def test_any_sample_can_be_asked_for_alone(weights, seed, samples):
+    plan = MixturePlan(weights, seed=seed)
+    corpora, numbers = plan.locate(np.array(samples, np.int64))
+    for sample, corpus, number in zip(samples, corpora.tolist(), numbers.tolist(), strict=True):
+        assert plan.drawn(sample)[corpus] == number
+        assert plan.drawn(sample + 1)[corpus] == number + 1
+    assert abs(plan.quotas / BLOCK - np.array(weights) / sum(weights)).max() <= 1 / BLOCK
+
+
+def test_rows_are_the_windows_of_each_corpus_in_its_own_order(stores):
+    found = {name: [] for name in WEIGHTS}
+    loader = _loader(stores, fields=["corpus", "weight", "document_ids"])
+    for inputs, targets, fields in islice(loader, 100):
+        for row in range(6):
+            name = list(WEIGHTS)[fields["corpus"][row]]
+            found[name].append(
+                (
+                    inputs[row].tolist(),
+                    targets[row].tolist(),
+                    fields["weight"][row].tolist(),
+                    fields["document_ids"][row].tolist(),
+                )
+            )
+    for name, store in stores.items():
+        own = SlidingWindowDataloader(store, 4, 1, seed=7, order="cyclic", fields=["weight", "document_ids"])
+        expected = [
+            (inputs[0].tolist(), targets[0].tolist(), f["weight"][0].tolist(), f["document_ids"][0].tolist())
+            for inputs, targets, f in islice(own, len(found[name]))
+        ]
+        assert found[name] == expected
+    counts = {name: len(rows) for name, rows in found.items()}
+    assert loader.shares == {name: count / 600 for name, count in counts.items()}
+    assert abs(loader.shares["web"] - 0.5) < 0.08
+    windows = {"web": 125, "code": 50, "books": 25}
+    assert loader.epochs == {name: counts[name] / windows[name] for name in counts}
+    assert loader.epochs["books"] > 3
+
+
+@pytest.mark.parametrize("order", ["random", "sequential", "cyclic"])
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("consumed", [0, 1, 17])
+def test_a_resumed_run_is_the_run_that_never_stopped(stores, order, prefetch, consumed):
+    expected = _take(_loader(stores, order=order), consumed + 12)
+    with _loader(stores, order=order, prefetch=prefetch) as first:
+        _take(first, consumed)
+        state = json.loads(json.dumps(first.state_dict()))
+    with _loader(stores, order=order, prefetch=prefetch) as second:
+        second.load_state_dict(state)
+        assert _take(second, 4) == expected[consumed : consumed + 4]
+        with pickle.loads(pickle.dumps(second)) as third:
+            assert _take(third, 8) == expected[consumed + 4 :]
+        assert sum(second.shares.values()) == pytest.approx(1)
+
+
+def test_ranks_and_workers_part_the_mixture(stores):
+    expected = _take(_loader(stores), 12)
+    ranks = []
+    for rank in range(2):
+        workers = [
+            _loader(stores, batch_size=3, rank=rank, world_size=2, worker=worker, num_workers=3)
+            for worker in range(3)
+        ]
+        ranks.append([_take(workers[i % 3], 1)[0] for i in range(12)])
+    for step, (inputs, targets) in enumerate(expected):
+        assert ranks[0][step][0] + ranks[1][step][0] == inputs
+        assert ranks[0][step][1] + ranks[1][step][1] == targets
+
+
+def test_seeds_give_other_mixtures(stores):
+    runs = [
+        [tuple(f["corpus"].tolist()) for _, _, f in islice(_loader(stores, seed=seed, fields=["corpus"]), 20)]
+        for seed in (1, 2)
+    ]
+    assert runs[0] != runs[1]
+
+
+def test_skipped_documents_of_one_corpus_never_come(stores):
+    skip = {"books": SkipList(documents=[0, 1])}
+    run, changed = _loader(stores), _loader(stores, skip=skip)
+    stop = stores["books"].documents.bounds(np.array([1]))[1][0]
+    bad = set(stores["books"].get_slice(0, stop).tolist()) - {0}
+    _take(run, 10)
+    with pytest.raises(StateMismatchError, match="skip is"):
+        changed.load_state_dict(run.state_dict())
+    changed.load_state_dict(run.state_dict(), allow_other_skip=True)
+    rows = [row for inputs, _ in _take(changed, 60) for row in inputs]
+    assert not any(set(row) & bad for row in rows)
+    again = _loader(stores, skip=skip)
+    again.load_state_dict(json.loads(json.dumps(changed.state_dict())))
+    assert _take(again, 10) == _take(changed, 10)
+    # The other corpora go on as if nothing had happened.
+    web = set(stores["web"].get_slice(0, 501).tolist())
+    plain = _loader(stores)
+    _take(plain, 10)
+    of_web = [
+        [row for inputs, _ in _take(loader, 1) for row in inputs if set(row) <= web] for loader in (plain,)
+    ]
+    assert Counter(map(tuple, of_web[0])) <= Counter(map(tuple, rows))
+
+
+def test_a_corpus_that_grew_is_accepted_where_it_is_proven(stores, tmp_path):
+    write_shaped(tmp_path, [*random_docs(SIZES["code"], seed=1), *random_docs([50], seed=9)])
+    with MmapTokenStore(tmp_path) as grown:
+        changed = {**stores, "code": grown}
+        options = {"order": "sequential"}
+        run = _loader(stores, **options)
+        expected = _take(_loader(stores, **options), 12)
+        _take(run, 8)
+        with pytest.raises(
+            StateMismatchError, match=f"{grown.fingerprint} as code: s00001 is only in this corpus"
+        ):
+            _loader(changed, **options).load_state_dict(run.state_dict())
+        loader = _loader(changed, **options)
+        loader.load_state_dict(run.state_dict(), allow_other_corpus=True)
+        assert _take(loader, 4) == expected[8:]
+        _take(run, 60)
+        with pytest.raises(StateMismatchError, match="not proven"):
+            loader.load_state_dict(run.state_dict(), allow_other_corpus=True)
+
+
+def test_corpora_of_different_tokenizers_are_refused(stores, tmp_path):
+    write_corpus_of(tmp_path, random_shards([100], max_token_id=50_000), max_token_id=50_000)
+    with (
+        MmapTokenStore(tmp_path) as other,
+        pytest.raises(IndexMismatchError, match="corpus code has tokenizer"),
+    ):
+        MixtureDataloader({"web": stores["web"], "code": other}, {"web": 1, "code": 1}, 4, 2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "message"),
+    [
+        ({"web": 1}, {}, r"weights are of \['web'\], expected one for each of"),
+        ({**WEIGHTS, "web": 0}, {}, "expected one or more numbers above 0"),
+        ({**WEIGHTS, "web": float("nan")}, {}, "expected one or more numbers above 0"),
+        ({**WEIGHTS, "web": 1e-9}, {}, "expected none below 1/65536 of their sum"),
+        (WEIGHTS, {"skip": {"wab": SkipList()}}, "skip names wab"),
+        (WEIGHTS, {"batch_size": 0}, "batch_size is 0"),
+        (WEIGHTS, {"fields": ["cu_seqlens"]}, "a mixture does not give"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(stores, weights, options, message):
+    with pytest.raises(ValueError, match=message):
+        MixtureDataloader(stores, weights, **{"window_size": 4, "batch_size": 6, "seed": 7, **options})
+
+
+def test_a_state_of_other_weights_is_refused(stores):
+    state = _loader(stores).state_dict()
+    other = MixtureDataloader(stores, {**WEIGHTS, "web": 6}, 4, 6, seed=7)
+    with pytest.raises(StateMismatchError, match=r"weights is .*5\.0.* in the state, .*6\.0.* in this"):
+        other.load_state_dict(state)
+    with pytest.raises(StateMismatchError, match="cursor is"):
+        _loader(stores).load_state_dict({**state, "cursor": {}})
+    with pytest.raises(ValueError, match="a mixture has no epochs of its own"):
+        next(other.rest_of_epoch())
