@@ -136,6 +136,10 @@ class EpochOrder:
         """Epochs, and places within them, of any samples of an endless run."""
         return self.epoch + samples // self.kept_count, samples % self.kept_count
 
+    def kept(self, numbers: np.ndarray) -> np.ndarray:
+        """The items with these numbers among those that are not skipped, by item number."""
+        return _pass_over(numbers, self._skipped)
+
     def items(self, epochs: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The item at each place of its epoch; int64, same shape."""
         if self.scheme == "sequential":

@@ -18,6 +18,7 @@ from corpus_assets.loading.epochs import Tail
 from corpus_assets.loading.framing import DocumentWindows, Framing, WindowGrid
 from corpus_assets.loading.order import Order, WindowOrder
 from corpus_assets.loading.provenance import CorpusRecord
+from corpus_assets.loading.requests import item_numbers
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.stepped import SteppedLoader
@@ -197,6 +198,19 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
     def current_epoch(self) -> int:
         """Number of the epoch that the next step begins in."""
         return self._order.epochs.epoch + self._order.epochs.epoch_at(self.step)
+
+    def windows(self, numbers: np.ndarray) -> Batch | WindowBatch:
+        """The windows with these numbers, by position, 0 to window_count - 1; as a batch of their own.
+
+        With order="random" too: windows stand where they do for the other orders.
+
+        Raises:
+            IndexError: a number outside.
+        """
+        numbers = item_numbers(numbers, self.window_count)
+        starts, lengths = self._framing.locate(self._order.epochs.kept(numbers), None)
+        inputs, targets = np.empty((2, len(numbers), self._framing.window_size), self._dtype)
+        return self._builder.fill((inputs, targets), starts, lengths)
 
     def _made(self, first_step: int, step_stride: int) -> Iterator[Batch | WindowBatch]:
         return _batches(

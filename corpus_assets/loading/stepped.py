@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import weakref
 from abc import ABC, abstractmethod
@@ -125,6 +126,26 @@ class SteppedLoader(ABC, Generic[B]):
             yield next(self)
         if self.step != end:
             self.seek(end)  # the next epoch is dealt out from worker 0 on again
+
+    def epoch_start(self, number: int) -> int:
+        """The step at which `rest_of_epoch` begins epoch `number`, counted from this loader's first."""
+        step = 0
+        for _ in range(number):
+            step = self._epoch_end(step)
+        return step
+
+    def epoch_end(self, step: int) -> int:
+        """The step at which `rest_of_epoch` ends the epoch that `step` begins in."""
+        return self._epoch_end(step)
+
+    def as_worker(self, worker: int, num_workers: int) -> Self:
+        """A loader of the same batches that takes its share of the steps, from where this one stands."""
+        if not 0 <= worker < num_workers:
+            raise ValueError(f"worker is {worker}, expected 0 to {num_workers - 1}")
+        own = copy.copy(self)
+        own._worker, own._num_workers = worker, num_workers
+        own._first_step, own._taken = self.step, 0
+        return own
 
     def _started(self) -> Iterator[B] | Prefetcher[B]:
         self._process = os.getpid()
