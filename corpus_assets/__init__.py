@@ -29,6 +29,14 @@ _ROOM_OF = {
     "validate_corpus": "shards.validate",
     "MmapTokenStore": "loading.store",
     "SlidingWindowDataloader": "loading.loader",
+    "DocumentDataset": "loading.datasets",
+    "DocumentDataloader": "loading.document_loader",
+    "RecordDataset": "loading.datasets",
+    "RecordDataloader": "loading.item_loader",
+    "MixtureDataloader": "loading.mixture",
+    "SkipList": "loading.skipping",
+    "WindowBatch": "loading.batches",
+    "RaggedBatch": "loading.ragged",
     "pack_documents": "loading.packing",
     "CorpusError": "errors",
     "CorpusComponent": "defs.component",
@@ -38,17 +46,25 @@ __all__ = [
     "ByteTokenizer",
     "CorpusComponent",
     "CorpusError",
+    "DocumentDataloader",
+    "DocumentDataset",
     "HDF5ShardWriter",
     "JSONLSource",
+    "MixtureDataloader",
     "MmapTokenStore",
     "PackedRecord",
     "ParquetSource",
+    "RaggedBatch",
+    "RecordDataloader",
+    "RecordDataset",
     "RecordFormat",
     "RecordRejected",
     "ShardIndex",
     "ShardInfo",
     "ShardedTokenizationPipeline",
+    "SkipList",
     "SlidingWindowDataloader",
+    "WindowBatch",
     "load_index",
     "load_tokenizer",
     "pack_documents",
@@ -67,8 +83,16 @@ if TYPE_CHECKING:
     from corpus_assets.formats.protocol import PackedRecord as PackedRecord
     from corpus_assets.formats.protocol import RecordFormat as RecordFormat
     from corpus_assets.formats.protocol import RecordRejected as RecordRejected
+    from corpus_assets.loading.batches import WindowBatch as WindowBatch
+    from corpus_assets.loading.datasets import DocumentDataset as DocumentDataset
+    from corpus_assets.loading.datasets import RecordDataset as RecordDataset
+    from corpus_assets.loading.document_loader import DocumentDataloader as DocumentDataloader
+    from corpus_assets.loading.item_loader import RecordDataloader as RecordDataloader
     from corpus_assets.loading.loader import SlidingWindowDataloader as SlidingWindowDataloader
+    from corpus_assets.loading.mixture import MixtureDataloader as MixtureDataloader
     from corpus_assets.loading.packing import pack_documents as pack_documents
+    from corpus_assets.loading.ragged import RaggedBatch as RaggedBatch
+    from corpus_assets.loading.skipping import SkipList as SkipList
     from corpus_assets.loading.store import MmapTokenStore as MmapTokenStore
     from corpus_assets.shards.corpus import write_corpus as write_corpus
     from corpus_assets.shards.index import load_index as load_index

@@ -70,7 +70,7 @@ class BatchBuilder:
 
         Many steps are planned at once: one call of the permutation costs as much for one batch as for many.
         """
-        steps_at_once = max(1, _PLANNED_SAMPLES // self._batch_size)
+        steps_at_once = self._order.epochs.steps_to_plan(_PLANNED_SAMPLES, batch_size=self._batch_size)
         while True:
             steps = [first + i * stride for i in range(steps_at_once)]
             starts, lengths = self._order.locate(steps, rank=self._rank, batch_size=self._batch_size)

@@ -92,6 +92,14 @@ class EpochOrder:
         whole, rest = divmod(self.kept_count, self.global_batch)
         return whole + (rest > 0 and self.tail != "drop")
 
+    def steps_to_plan(self, samples: int, *, batch_size: int) -> int:
+        """How many steps of a rank are best planned together, to plan about `samples`; at least 1.
+
+        What is skipped must be found in the order of each epoch anew, so a plan should not hold many epochs then.
+        """
+        steps = max(1, samples // batch_size)
+        return max(1, min(steps, self.steps_per_epoch)) if self._skipped.size else steps
+
     def epoch_at(self, step: int) -> int:
         """The epoch, counted from the first, that the first sample of a step belongs to."""
         if self.tail == "wrap":

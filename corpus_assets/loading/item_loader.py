@@ -131,7 +131,7 @@ class ItemDataloader(SteppedLoader[Any]):
     _unit = "token_count"
 
     def _made(self, first_step: int, step_stride: int) -> Iterator[Any]:
-        steps_at_once = max(1, _PLANNED_SAMPLES // self._batch_size)
+        steps_at_once = self._order.steps_to_plan(_PLANNED_SAMPLES, batch_size=self._batch_size)
         while True:
             steps = [first_step + i * step_stride for i in range(steps_at_once)]
             places = self._order.places(steps, rank=self._rank, batch_size=self._batch_size)

@@ -6,6 +6,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torchdata.stateful_dataloader", reason="needs the torch extra, and torchdata")
+
 import torch
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
