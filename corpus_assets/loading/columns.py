@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
-from corpus_assets.formats.protocol import Window
 from corpus_assets.loading.annotations import SpanIndex
 from corpus_assets.loading.document_index import DocumentIndex
 from corpus_assets.loading.extents import TokenFile, document_end_files, field_dtype_of, field_files
@@ -18,6 +17,8 @@ from corpus_assets.shards.records import ShardIndex
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from corpus_assets.formats.protocol import Window
 
 COMPUTED_FIELDS = ("document_ids", "position_ids", "cu_seqlens")
 
@@ -124,6 +125,8 @@ class Columns:
 
     def window(self, ids: np.ndarray, start: int, *, fields: Sequence[str], spans: Sequence[str]) -> Window:
         """See `MmapTokenStore.window`."""
+        from corpus_assets.formats.protocol import Window
+
         stop = start + len(ids)
         values = self.gather(fields, [start], len(ids)) if len(ids) else {}
         return Window(
