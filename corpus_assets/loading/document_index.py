@@ -39,6 +39,10 @@ class DocumentIndex:
         self._ends = ends
         self._token_starts = np.array([shard.global_start for shard in shards], np.int64)
         self._documents = np.cumsum([0, *(shard.document_count for shard in shards)], dtype=np.int64)
+        self._last: tuple[tuple[bytes, int], tuple[np.ndarray, np.ndarray]] = (
+            (b"", 0),
+            (np.empty(0, np.int64), np.zeros(1, np.int64)),
+        )
         self._shard_of_document = ShardLookup(self._documents)
         self._shard_of_token = ShardLookup(np.append(self._token_starts, self._token_count))
 
@@ -97,23 +101,18 @@ class DocumentIndex:
 
     def document_ids(self, starts: ArrayLike, length: int) -> np.ndarray:
         """(B, length) int64: the number of the document that each token of each window belongs to."""
-        positions = checked_starts(starts, length, self._token_count)
-        first, rows, columns = self._begins(positions, length)
-        ids = np.zeros((len(positions), length), np.int64)
-        ids[rows, columns] = 1
-        ids[:, :1] = first[:, None]
-        return np.cumsum(ids, axis=1, out=ids)
+        documents, begins = self._runs(starts, length)
+        return np.repeat(documents, np.diff(begins)).reshape(-1, length)
 
     def position_ids(self, starts: ArrayLike, length: int) -> np.ndarray:
         """(B, length) int64: tokens of its document before each token, inside the window.
 
         It is 0 where a document begins and in a window's first column, so always below `length`.
         """
-        positions = checked_starts(starts, length, self._token_count)
-        _, rows, columns = self._begins(positions, length)
-        begins = np.zeros((len(positions), length), np.int64)
-        begins[rows, columns] = columns
-        return np.arange(length) - np.maximum.accumulate(begins, axis=1)
+        _, begins = self._runs(starts, length)
+        positions = np.arange(begins[-1])
+        positions -= np.repeat(begins[:-1], np.diff(begins))
+        return positions.reshape(-1, length)
 
     def cu_seqlens(self, starts: ArrayLike, length: int) -> np.ndarray:
         """Where the documents of a batch begin when its windows are laid end to end, then B * length.
@@ -124,29 +123,42 @@ class DocumentIndex:
         Returns:
             (N + 1,) int32, int64 where the batch has 2^31 tokens or more.
         """
-        positions = checked_starts(starts, length, self._token_count)
-        _, rows, columns = self._begins(positions, length)
-        windows = np.arange(len(positions) + 1, dtype=np.int64) * length
-        begins = np.sort(np.concatenate([windows, rows * length + columns]))
-        return begins.astype(offset_dtype(int(windows[-1])))
+        _, begins = self._runs(starts, length)
+        return begins.astype(offset_dtype(int(begins[-1])))
 
-    def _begins(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each window's first document; and row and column of every document that begins inside a window."""
+    def _runs(self, starts: ArrayLike, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """The document of each run of tokens in a batch whose windows are laid end to end; and the runs' bounds.
+
+        The last batch is remembered: one is often asked for its ids, positions and lengths in turn.
+        """
+        positions = checked_starts(starts, length, self._token_count)
+        asked = positions.tobytes(), length
+        found, runs = self._last
+        if found != asked:
+            runs = self._find_runs(positions, length)
+            self._last = asked, runs
+        return runs
+
+    def _find_runs(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
         if not len(starts):
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing
+            return np.empty(0, np.int64), np.zeros(1, np.int64)
         both = self.containing(np.concatenate([starts, starts + length - 1]))
         first, last = both[: len(starts)], both[len(starts) :]
-        counts = last - first
+        counts = np.maximum(last - first, 0) + 1
+        ends = np.cumsum(counts)
         rows = np.repeat(np.arange(len(starts)), counts)
-        ended = np.arange(len(rows)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        columns = self.stops(ended) - starts.take(rows)
-        if columns.size and not 0 < columns.min() <= columns.max() < length:
+        documents = np.arange(ends[-1]) + np.repeat(first - (ends - counts), counts)
+        inside = np.ones(len(rows), bool)
+        inside[ends - counts] = False
+        begins = np.append(rows * length, len(starts) * length)
+        columns = self.stops(documents[inside] - 1) - starts.take(rows[inside])
+        begins[:-1][inside] += columns
+        if columns.size and ((columns <= 0) | (columns >= length) | (np.diff(begins)[inside] <= 0)).any():
             raise ShardError(
-                f"{self._root}: the ends of documents {ended.min()} to {ended.max()} are not in order; "
+                f"{self._root}: the ends of documents {documents.min()} to {documents.max()} are not in order; "
                 "`corpus validate` names the shard"
             )
-        return first, rows, columns
+        return documents, begins
 
 
 def offset_dtype(total: int) -> np.dtype:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpus_assets.loading.advice import access_for, memory_size
-from corpus_assets.loading.batches import PADDED_TARGET, Batch, BatchBuilder, WindowBatch
+from corpus_assets.loading.batches import Batch, BatchBuilder, WindowBatch
 from corpus_assets.loading.beside import Beside
 from corpus_assets.loading.consumed import refuse_unproven_windows
 from corpus_assets.loading.epochs import Tail
-from corpus_assets.loading.framing import DocumentWindows, Framing, WindowGrid
+from corpus_assets.loading.framing import WindowGrid
+from corpus_assets.loading.options import check_buffers, check_dtype, framing_of
 from corpus_assets.loading.order import Order, WindowOrder
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.requests import item_numbers
@@ -123,7 +124,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         )
         self._store = store
         self._stride = None if stride is None else operator.index(stride)
-        self._framing = _framing(store, window_size, self._stride, cross_documents, partial)
+        self._framing = framing_of(store, window_size, self._stride, cross_documents, partial)
         self._skip = (skip or SkipList()).check(len(store))
         self._make_order = partial_of(
             WindowOrder,
@@ -147,11 +148,11 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             "partial": partial,
         }
         self._dtype = np.dtype(dtype)
-        _check_dtype(store, self._dtype, ignore_index, padded=self._framing.padded)
+        check_dtype(store, self._dtype, ignore_index, padded=self._framing.padded)
         self._buffers = None if buffers is None else list(buffers)
         if self._buffers is not None:
             ahead = prefetch + transform_threads
-            _check_buffers(self._buffers, (batch_size, window_size), self._dtype, ahead)
+            check_buffers(self._buffers, (batch_size, window_size), self._dtype, ahead)
         self._streams = dict(streams or {})
         beside = Beside(
             fields=tuple(fields),
@@ -275,19 +276,6 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         return skip.windows_of(self._framing, documents, moving=order == "random")
 
 
-def _framing(
-    store: MmapTokenStore, window_size: int, stride: int | None, cross_documents: str, partial: str
-) -> Framing:
-    if cross_documents not in ("join", "split"):
-        raise ValueError(f"cross_documents is {cross_documents!r}, expected join or split")
-    if cross_documents == "join":
-        step = window_size if stride is None else stride
-        return WindowGrid(len(store), window_size=window_size, stride=step, partial=partial)
-    if stride not in (None, window_size) or partial != "drop":
-        raise ValueError("cross_documents='split' takes neither a stride nor partial: no token is left out")
-    return DocumentWindows(store.documents, window_size=window_size)
-
-
 def _batches(
     builder: BatchBuilder,
     buffers: list[Batch] | None,
@@ -300,30 +288,3 @@ def _batches(
         batch = builder.new() if buffers is None else buffers[number % len(buffers)]
         yield builder.fill(batch, starts, lengths)
         del batch  # whose memory may serve the next one
-
-
-def _check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None, *, padded: bool) -> None:
-    store.check_dtype(dtype)
-    if ignore_index is None and padded:
-        ignore_index = PADDED_TARGET
-    if ignore_index is not None:
-        limits = np.iinfo(dtype)
-        if not limits.min <= ignore_index <= limits.max:
-            raise ValueError(
-                f"ignore_index is {ignore_index}, dtype {dtype} holds {limits.min} to {limits.max}"
-            )
-
-
-def _check_buffers(buffers: Sequence[Batch], shape: tuple[int, int], dtype: np.dtype, ahead: int) -> None:
-    least = ahead + 2 if ahead else 1
-    if len(buffers) < least:
-        raise ValueError(
-            f"found {len(buffers)} buffers, expected at least {least} with {ahead} batches made ahead"
-        )
-    for pair in buffers:
-        for buffer in pair:
-            if buffer.shape != shape or buffer.dtype != dtype or not buffer.flags.writeable:
-                raise ValueError(
-                    f"a buffer is {buffer.dtype} of shape {buffer.shape}, "
-                    f"expected a writable one, {dtype} of shape {shape}"
-                )

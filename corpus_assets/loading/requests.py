@@ -62,6 +62,14 @@ def check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) 
         raise ValueError("out is read-only, expected a writable array")
 
 
+def check_id_dtype(target: np.dtype, stored: np.dtype, largest: int) -> None:
+    """Raise ValueError unless `target` is an integer type that holds ids up to `largest`, stored as `stored`."""
+    if np.can_cast(stored, target, "safe") and target.kind in "iu":
+        return
+    if target.kind not in "iu" or np.iinfo(target).max < largest:
+        raise ValueError(f"dtype is {target}, expected an integer type that holds ids up to {largest}")
+
+
 def item_numbers(items: slice | ArrayLike, count: int) -> np.ndarray:
     """(N,) int64 numbers of the items of a dataset, in the order asked for; repeats stay.
 

@@ -17,7 +17,7 @@ from corpus_assets.loading.extents import token_dtype_of, token_files
 from corpus_assets.loading.mapping import Access
 from corpus_assets.loading.marks import ReadingMark
 from corpus_assets.loading.reader import Layout, TokenReader, open_reader
-from corpus_assets.loading.requests import check_out, checked_slice, checked_starts
+from corpus_assets.loading.requests import check_id_dtype, check_out, checked_slice, checked_starts
 from corpus_assets.shards.records import ShardIndex
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class MmapTokenStore:
     ) -> None:
         if layout not in ("auto", "flat", "pieces"):
             raise ValueError(f"layout is {layout!r}, expected auto, flat or pieces")
-        self._index = index_path if isinstance(index_path, ShardIndex) else _load(index_path)
+        self._index = index_path if isinstance(index_path, ShardIndex) else _load(Path(index_path))
         self._fingerprint = self._index.fingerprint
         if require_release:
             from corpus_assets.shards.release import load_release
@@ -83,8 +83,7 @@ class MmapTokenStore:
         self._mark.hold()
 
     def _open(self) -> None:
-        self._dtype = token_dtype_of(self._index)
-        self._token_count = self._index.token_count
+        self._dtype, self._token_count = token_dtype_of(self._index), self._index.token_count
         self._reader: TokenReader | None = open_reader(
             token_files(self._index, self._dtype),
             self._dtype,
@@ -174,13 +173,8 @@ class MmapTokenStore:
 
     def check_dtype(self, dtype: DTypeLike) -> None:
         """Raise ValueError unless `dtype` is an integer type that holds every id of the corpus."""
-        target = np.dtype(dtype)
         tokenizer = self._index.tokenizer
-        largest = tokenizer.max_token_id if tokenizer else 0
-        if np.can_cast(self._dtype, target, "safe") and target.kind in "iu":
-            return
-        if target.kind not in "iu" or np.iinfo(target).max < largest:
-            raise ValueError(f"dtype is {target}, expected an integer type that holds ids up to {largest}")
+        check_id_dtype(np.dtype(dtype), self._dtype, tokenizer.max_token_id if tokenizer else 0)
 
     def field(self, name: str) -> TokenField:
         """The per-token field `name`, as it was stored; its dtype is in the corpus.
@@ -308,7 +302,7 @@ class MmapTokenStore:
         return f"MmapTokenStore({str(self._index.root)!r}, {self._token_count} tokens)"
 
 
-def _load(index_path: str | os.PathLike[str]) -> ShardIndex:
+def _load(path: Path) -> ShardIndex:
     from corpus_assets.shards.index import load_index
 
-    return load_index(Path(index_path))
+    return load_index(path)
