@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from corpus_assets.errors import CorpusError
+from corpus_assets.errors import CorpusError, StateMismatchError
 from corpus_assets.loading.permutation import MAX_LENGTH, hash64, permute, stream_key, unpermute
 from corpus_assets.loading.windows import first_sample
 
@@ -113,6 +113,16 @@ class EpochOrder:
             return -((self.origin - epoch * self.kept_count) // self.global_batch)
         return epoch * self.steps_per_epoch
 
+    def begin_at(self, origin: int, step: int) -> None:
+        """Let `origin` samples come before step 0, where a run goes on at `step`.
+
+        Raises:
+            StateMismatchError: numbers that no run comes to.
+        """
+        if not 0 <= origin + step * self.global_batch < MAX_LENGTH:
+            raise StateMismatchError(f"loader state: step {step} behind {origin} samples is in no run")
+        self.origin = origin
+
     def check_step(self, step: int) -> None:
         """Raise ValueError for a step before the skip list was changed in the middle of a run."""
         if self.origin + step * self.global_batch < 0:
@@ -194,7 +204,7 @@ class EpochOrder:
             )
         epoch, place = divmod(other.origin + step * self.global_batch, other.kept_count)
         passed = self.place_like(other, epoch, place)
-        self.origin = epoch * self.kept_count + passed - step * self.global_batch
+        self.begin_at(epoch * self.kept_count + passed - step * self.global_batch, step)
 
     def place_like(self, other: EpochOrder, epoch: int, place: int) -> int:
         """How many items of an epoch, counted from the first, come before the place where `other` stands in it."""

@@ -201,11 +201,11 @@ class ItemDataloader(SteppedLoader[Any]):
             return
         skip = SkipList.from_dict(state.skip.get(TOKENS, {})).check(len(self._dataset.store))
         was = self._make_order(skipped=self._skipped(skip))
-        was.origin = state.cursor.get("origin", 0)
+        was.begin_at(state.cursor.get("origin", 0), state.step)
         self._take_over(was, state)
 
     def _take_cursor(self, state: LoaderState) -> None:
-        self._order.origin = state.cursor.get("origin", 0)
+        self._order.begin_at(state.cursor.get("origin", 0), state.step)
 
     def _take_over(self, was: EpochOrder, state: LoaderState) -> None:
         self._order.take_over(was, state.step)

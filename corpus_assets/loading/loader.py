@@ -260,7 +260,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             if record.fingerprint != own.fingerprint:
                 refuse_unproven_windows(record, own, state, self._order)
         if was is None:
-            self._order.epochs.origin = state.cursor.get("origin", 0)
+            self._order.epochs.begin_at(state.cursor.get("origin", 0), state.step)
         else:
             self._order.epochs.take_over(was.epochs, state.step)
 
@@ -268,7 +268,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         """The order that a state with another skip list was in, over the same corpus."""
         skip = SkipList.from_dict(state.skip.get(TOKENS, {})).check(len(self._store))
         order = self._make_order(skipped=self._skipped_windows(skip, self._order.order))
-        order.epochs.origin = state.cursor.get("origin", 0)
+        order.epochs.begin_at(state.cursor.get("origin", 0), state.step)
         return order
 
     def _skipped_windows(self, skip: SkipList, order: Order) -> np.ndarray:

@@ -257,9 +257,9 @@ class MixtureDataloader(SteppedLoader[Any]):
             skip = SkipList.from_dict(state.skip.get(name, {})).check(len(self._stores[place]))
             before.append(None if skip == self._skip[place] else self._order_of(place, skip))
         for order, was, name, count in zip(self._orders, before, self._names, drawn, strict=True):
-            order.epochs.origin = state.cursor[name]
+            order.epochs.begin_at(state.cursor[name], count)
             if was is not None:
-                was.epochs.origin = state.cursor[name]
+                was.epochs.begin_at(state.cursor[name], count)
                 order.epochs.take_over(was.epochs, count)
 
 

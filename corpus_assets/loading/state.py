@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from corpus_assets.errors import StateMismatchError
+from corpus_assets.loading.permutation import MAX_LENGTH
 from corpus_assets.loading.provenance import CorpusRecord, differing_shards
 
 STATE_VERSION = 2
@@ -52,11 +53,11 @@ class LoaderState:
             raise StateMismatchError(f"not a loader state: found {found}, expected {sorted(expected)}")
         for name, kind in expected.items():
             value = state[name]
-            if type(value).__name__ != kind or (kind == "int" and value < 0):
+            if type(value).__name__ != kind or (kind == "int" and not 0 <= value < MAX_LENGTH):
                 raise StateMismatchError(f"loader state: {name} is {value!r}, expected {kind}")
         if state["version"] != STATE_VERSION:
             raise StateMismatchError(f"loader state: version is {state['version']}, expected {STATE_VERSION}")
-        if not all(type(value) is int for value in state["cursor"].values()):
+        if not all(type(value) is int and abs(value) < MAX_LENGTH for value in state["cursor"].values()):
             raise StateMismatchError(f"loader state: cursor is {state['cursor']!r}, expected whole numbers")
         corpora = {name: CorpusRecord.from_dict(record) for name, record in state["corpora"].items()}
         return cls(**{**state, "corpora": corpora})

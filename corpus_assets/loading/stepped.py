@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from corpus_assets.errors import StateMismatchError
 from corpus_assets.loading.prefetch import Prefetcher
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.transforming import transformed
@@ -197,7 +198,13 @@ class SteppedLoader(ABC, Generic[B]):
             loaded.refuse_other_corpus(own)
         if not allow_other_skip:
             loaded.refuse_other_skip(own)
-        self._admit(loaded, allow_other_corpus=allow_other_corpus, allow_other_skip=allow_other_skip)
+        try:
+            self._admit(loaded, allow_other_corpus=allow_other_corpus, allow_other_skip=allow_other_skip)
+        except (
+            IndexError,
+            ValueError,
+        ) as error:  # a skip list of another corpus, or one that cannot change here
+            raise StateMismatchError(f"loader state: {error}") from error
         self.seek(loaded.step)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 import json
 from itertools import islice
+from random import Random
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_with_fixed_epochs_the_list_changes_between_them(store):
     run = _loader(store, tail="drop")
     changed = _loader(store, tail="drop", skip=SkipList(documents=[8]))
     run.seek(5)
-    with pytest.raises(ValueError, match="can change where an epoch ends, not at step 5"):
+    with pytest.raises(StateMismatchError, match="can change where an epoch ends, not at step 5"):
         changed.load_state_dict(run.state_dict(), allow_other_skip=True)
 
 
@@ -155,3 +156,28 @@ def test_lists_are_equal_when_they_leave_out_the_same():
     assert not SkipList()
     with pytest.raises(StateMismatchError, match="skip is"):
         SkipList.from_dict({"tokens": [1]})
+
+
+def test_no_damaged_state_is_accepted_or_fails_otherwise(store):
+    """States with one value replaced, at random: refused, or as good as another."""
+    random = Random(0)
+    odd = [None, -1, 1.5, "x", [], {}, 10**30, True, {"tokens": [1]}, {"origin": -(10**30)}, {"origin": -5}]
+    odd += [{"tokens": {"windows": [[0, 10**25]]}}, {"tokens": {"documents": "abc"}}, {"origin": 10**18}]
+
+    def damaged(value):
+        if isinstance(value, dict) and value and random.random() < 0.8:
+            key = random.choice(list(value))
+            return {**value, key: damaged(value[key])}
+        return random.choice(odd)
+
+    loader = _loader(store, skip=SkipList(documents=[2]))
+    whole = loader.state_dict()
+    refused = 0
+    for _ in range(2000):
+        loader.load_state_dict(whole)
+        try:
+            loader.load_state_dict(damaged(whole), allow_other_corpus=True, allow_other_skip=True)
+        except StateMismatchError:
+            refused += 1
+        next(loader)
+    assert refused > 1500
