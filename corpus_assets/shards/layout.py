@@ -37,7 +37,9 @@ _LIBVER = ("v110", "v110")
 _ZSTD_FILTER = 32015
 
 
-def create_file(path: Path, chunk_bytes: list[int], *, chunk_count: int) -> h5py.File:
+def create_file(
+    path: Path, chunk_bytes: list[int], *, chunk_count: int, compression: str = "none"
+) -> h5py.File:
     """A new file in which the chunks of a dataset that grows alone lie in one aligned run.
 
     Args:
@@ -45,10 +47,12 @@ def create_file(path: Path, chunk_bytes: list[int], *, chunk_count: int) -> h5py
         chunk_bytes: chunk sizes of its datasets; what divides them all is the alignment, up to 64 KiB.
         chunk_count: chunks to expect. HDF5 uses about 8 bytes of metadata for each; more than fits the
             block at the start would stand between the chunks.
+        compression: of the tokens; compressed chunks are packed, since nothing maps them.
     """
     alignment = math.gcd(PAGE, *chunk_bytes)
-    if alignment < _SMALLEST_ALIGNMENT:
-        # So small a threshold would move metadata too; aligned values are all that is needed.
+    if alignment < _SMALLEST_ALIGNMENT or compression != "none":
+        # So small a threshold would move metadata too, and compressed chunks are no multiple of anything;
+        # aligned values are all that is needed.
         alignment = min(alignment, 8)
     return h5py.File(
         path,
@@ -191,7 +195,7 @@ def repack(path: Path, target: Path, compression: str) -> None:
         present = datasets(source)
         chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in present.values()]
         chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in present.values())
-        with create_file(target, chunk_bytes, chunk_count=chunk_count) as file:
+        with create_file(target, chunk_bytes, chunk_count=chunk_count, compression=compression) as file:
             copies = {
                 name: create_dataset(
                     file,

@@ -122,6 +122,7 @@ def _copy(source_path: Path, draft: Path, compression: str, chunk_size: int) -> 
             draft,
             [chunks[name] * item.dtype.itemsize for name, item in present.items()],
             chunk_count=sum(-(-len(item) // chunks[name]) for name, item in present.items()),
+            compression=compression,
         ) as file:
             copies = {
                 name: layout.create_dataset(

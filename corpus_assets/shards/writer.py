@@ -112,6 +112,7 @@ class HDF5ShardWriter:
             self.growing_path,
             [*(self._chunk_size * width for width in widths), layout.INDEX_CHUNK],
             chunk_count=len(widths) * expected_tokens // self._chunk_size,
+            compression=self._compression,
         )
 
     def _dataset(self, name: str, dtype: np.dtype, *, chunk: int) -> h5py.Dataset:
