@@ -12,9 +12,9 @@ import numpy as np
 
 from corpus_assets.loading.consumed import refuse_unproven_items
 from corpus_assets.loading.datasets import RecordDataset
-from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Scheme, Tail
+from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Tail
 from corpus_assets.loading.framing import numbers_in
-from corpus_assets.loading.order import Order
+from corpus_assets.loading.order import Order, scheme_of
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 TOKENS = "tokens"
-_SCHEMES: dict[str, Scheme] = {"sequential": "sequential", "cyclic": "permuted", "random": "drawn"}
 _PLANNED_SAMPLES = 4096
 
 
@@ -49,8 +48,8 @@ class ItemDataloader(SteppedLoader[Any]):
         dataset: the samples.
         kind: what they are, in the plural.
         seed: 0 to 2^64 - 1.
-        order: `sequential`, `cyclic` (a permutation of all for each epoch) or `random` (each sample any of them,
-            with replacement).
+        order: `sequential`; `cyclic` or `random`, which are one thing for samples that cannot move: a permutation
+            of all for each epoch; `replacement`: each sample any of them, drawn for itself.
         epoch, tail: see `EpochOrder`.
         batch_size: samples per batch of one rank.
         skip: what is left out.
@@ -81,8 +80,7 @@ class ItemDataloader(SteppedLoader[Any]):
         seed, epoch, batch_size = map(operator.index, (seed, epoch, batch_size))
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
-        if order not in _SCHEMES:
-            raise ValueError(f"order is {order!r}, expected one of random, sequential, cyclic")
+        scheme = scheme_of(order)
         super().__init__(
             rank=rank,
             world_size=world_size,
@@ -101,7 +99,7 @@ class ItemDataloader(SteppedLoader[Any]):
         self._make_order = partial_of(
             EpochOrder,
             len(dataset),
-            scheme=_SCHEMES[order],
+            scheme=scheme,
             seed=seed,
             epoch=epoch,
             tail=tail,

@@ -17,7 +17,7 @@ from corpus_assets.loading.consumed import refuse_unproven_windows
 from corpus_assets.loading.epochs import Tail
 from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.options import check_buffers, check_dtype, framing_of
-from corpus_assets.loading.order import Order, WindowOrder
+from corpus_assets.loading.order import Order, WindowOrder, moves
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.requests import item_numbers
 from corpus_assets.loading.skipping import SkipList
@@ -37,7 +37,8 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
     Where fields, annotations or streams are asked for, it yields a `WindowBatch` with them as a third item.
 
     Its batches are a function of the corpus, window_size, stride, seed, order, epoch, tail, skip and the global
-    batch of batch_size * world_size samples. In every epoch each window is seen once over all ranks and workers.
+    batch of batch_size * world_size samples. In every epoch each window is seen once over all ranks and workers, unless they
+    are drawn with replacement.
     How workers split the steps: `SteppedLoader`. It does not own the store.
 
     Args:
@@ -45,7 +46,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         window_size: tokens per input; a window spans one more.
         batch_size: windows per batch of one rank.
         seed: 0 to 2^64 - 1.
-        order: `random`, `sequential` or `cyclic`; see `WindowOrder`.
+        order: `random`, `sequential`, `cyclic` or `replacement`; see `WindowOrder`.
         stride: distance between windows; default: window_size.
         epoch: number of the first epoch.
         rank: which part of each global batch is this loader's, below world_size.
@@ -203,7 +204,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
     def windows(self, numbers: np.ndarray) -> Batch | WindowBatch:
         """The windows with these numbers, by position, 0 to window_count - 1; as a batch of their own.
 
-        With order="random" too: windows stand where they do for the other orders.
+        Whatever the order: windows stand where they do in sequential order.
 
         Raises:
             IndexError: a number outside.
@@ -273,7 +274,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
 
     def _skipped_windows(self, skip: SkipList, order: Order) -> np.ndarray:
         documents = self._store.documents if skip.documents else None
-        return skip.windows_of(self._framing, documents, moving=order == "random")
+        return skip.windows_of(self._framing, documents, moving=moves(order))
 
 
 def _batches(

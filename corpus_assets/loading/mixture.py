@@ -17,7 +17,7 @@ from corpus_assets.loading.beside import Beside
 from corpus_assets.loading.consumed import refuse_unproven_windows
 from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.mixing import MixturePlan
-from corpus_assets.loading.order import Order, WindowOrder
+from corpus_assets.loading.order import Order, WindowOrder, moves
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
@@ -148,7 +148,7 @@ class MixtureDataloader(SteppedLoader[Any]):
 
     def _order_of(self, place: int, skip: SkipList) -> WindowOrder:
         documents = self._stores[place].documents if skip.documents else None
-        moving = self._make_order.keywords["order"] == "random"
+        moving = moves(self._make_order.keywords["order"])
         return self._make_order(
             self._grids[place], skipped=skip.windows_of(self._grids[place], documents, moving=moving)
         )

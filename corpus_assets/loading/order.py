@@ -7,13 +7,35 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Tail, single_epoch
+from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Scheme, Tail, single_epoch
 from corpus_assets.loading.framing import Framing, WindowGrid
 from corpus_assets.loading.permutation import hash64, stream_key
 
-Order = Literal["random", "sequential", "cyclic"]
+Order = Literal["random", "sequential", "cyclic", "replacement"]
 
+_SCHEMES: dict[str, Scheme] = {
+    "random": "permuted",
+    "sequential": "sequential",
+    "cyclic": "permuted",
+    "replacement": "drawn",
+}
 _START_IN_CELL = 1  # permutations have purpose 0
+
+
+def scheme_of(order: Order) -> Scheme:
+    """How the items of an epoch follow each other in `order`.
+
+    Raises:
+        ValueError: no order of that name.
+    """
+    if order not in _SCHEMES:
+        raise ValueError(f"order is {order!r}, expected one of {', '.join(get_args(Order))}")
+    return _SCHEMES[order]
+
+
+def moves(order: Order) -> bool:
+    """Whether windows of a grid begin anywhere in their stretch."""
+    return order in ("random", "replacement")
 
 
 class WindowOrder:
@@ -24,6 +46,8 @@ class WindowOrder:
         order: `sequential`: by position. `cyclic`: a permutation keyed by (seed, epoch). `random`: a permutation
             of cells of `stride` positions with a start drawn uniformly inside each, so that any position can start
             a window and no start comes twice in an epoch; the same as `cyclic` for windows that cannot move.
+            `replacement`: each sample is drawn for itself, a cell and a start in it; a window may come again at
+            any time. An epoch is as many samples as there are windows.
         seed, epoch, tail, global_batch: see `EpochOrder`.
         skipped: (S,) int64 numbers of windows that are left out, sorted.
 
@@ -43,15 +67,14 @@ class WindowOrder:
         global_batch: int = 1,
         skipped: np.ndarray | None = None,
     ) -> None:
-        if order not in get_args(Order):
-            raise ValueError(f"order is {order!r}, expected one of {', '.join(get_args(Order))}")
+        scheme = scheme_of(order)
         if framing.count == 0:
             raise CorpusTooShortError(_too_short(framing))
         self.framing = framing
         self.order: Order = order
         self.epochs = EpochOrder(
             framing.count,
-            scheme="sequential" if order == "sequential" else "permuted",
+            scheme=scheme,
             seed=seed,
             epoch=epoch,
             tail=tail,
@@ -89,9 +112,11 @@ class WindowOrder:
         """Starts and lengths, as `locate`, of the windows at any places of any epochs."""
         windows = self.epochs.items(epochs, places)
         drawn = None
-        if self.order == "random":
+        if moves(self.order):
             keys = stream_key(self._seed, single_epoch(epochs), purpose=_START_IN_CELL)
-            drawn = hash64(keys if len(keys) == 1 else keys.reshape(windows.shape), windows)
+            # A cell that is drawn twice begins elsewhere the second time.
+            counters = places if self.order == "replacement" else windows
+            drawn = hash64(keys if len(keys) == 1 else keys.reshape(windows.shape), counters)
         return self.framing.locate(windows, drawn)
 
 

@@ -19,8 +19,8 @@ Ranges = tuple[tuple[int, int], ...]
 class SkipList:
     """Documents and ranges that no loader yields.
 
-    A window is left out when it touches a token of them; with order="random" also when it could, so that every
-    epoch has the same number of windows. Positions, document ids and window numbers stay what they were.
+    A window is left out when it touches a token of them; where starts are drawn also when it could, so
+    that every epoch has the same number of windows. Positions, document ids and window numbers stay what they were.
 
     Attributes:
         documents: numbers of documents in the corpus.

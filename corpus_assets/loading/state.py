@@ -10,7 +10,7 @@ from corpus_assets.errors import StateMismatchError
 from corpus_assets.loading.permutation import MAX_LENGTH
 from corpus_assets.loading.provenance import CorpusRecord, differing_shards
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of
 
-ORDERS = pytest.mark.parametrize("order", ["random", "sequential", "cyclic"])
+ORDERS = pytest.mark.parametrize("order", ["random", "sequential", "cyclic", "replacement"])
 SHARDS = random_shards([157, 0, 3, 441])
 LENGTHS = [len(document) + 1 for documents in SHARDS for document in documents]
 COUNT = len(LENGTHS)
@@ -80,8 +80,10 @@ def test_an_epoch_has_every_document_once_whatever_the_batching(store):
                         assert sorted(seen) == list(range(COUNT))
 
 
-def test_random_draws_with_replacement(store):
-    drawn = np.concatenate([batch.documents for batch in islice(_loader(store, 50, order="random"), 200)])
+def test_replacement_draws_each_document_for_itself(store):
+    drawn = np.concatenate(
+        [batch.documents for batch in islice(_loader(store, 50, order="replacement"), 200)]
+    )
     counts = np.bincount(drawn, minlength=COUNT)
     assert counts.min() > 0.5 * 10_000 / COUNT
     assert counts.max() < 1.6 * 10_000 / COUNT
@@ -176,7 +178,7 @@ def test_skipped_documents_never_come(store, order, batching):
     loader = _loader(store, order=order, skip=skip, tail="pad", **batching)
     seen = [number for batch in loader.rest_of_epoch() for number in batch.documents.tolist()]
     assert not excluded & set(seen)
-    if order != "random":
+    if order != "replacement":
         assert set(seen) | excluded == set(range(COUNT))
     state = loader.state_dict()
     with pytest.raises(StateMismatchError, match="skip is"):

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,7 +88,29 @@ def test_every_position_that_can_start_a_window_does_sometimes():
     )  # 10 + 4 is the last target, token 13 ... token 9 + 4
 
 
-@pytest.mark.parametrize("order", ["sequential", "cyclic", "random"])
+def test_replacement_draws_each_window_for_itself():
+    order = _order(token_count=4 * 100 + 4, order="replacement", global_batch=10)  # 100 cells of 4 starts
+    starts = order.starts(range(4_000), rank=0, batch_size=10).ravel()
+    counts = np.bincount(starts, minlength=400)
+    assert len(counts) == 400
+    assert counts.min() > 55  # 100 is expected, 10 its standard deviation
+    assert counts.max() < 150
+    # Neither an epoch nor a batch knows what came before: 100 draws miss 1/e of the cells.
+    missed = [100 - len(set(epoch // 4)) for epoch in starts.reshape(-1, 100)]
+    assert 34 < np.mean(missed) < 40
+    # A cell that comes again begins at any of its starts again.
+    again = [(a, b) for a, b in pairwise(sorted(starts[:100])) if a // 4 == b // 4]
+    assert len({b - a for a, b in again}) > 2
+    assert abs(np.corrcoef(starts[:-1], starts[1:])[0, 1]) < 0.03
+
+
+def test_replacement_leaves_out_what_is_skipped():
+    order = _order(token_count=41, order="replacement", skipped=np.array([0, 3, 9]))
+    cells = order.starts(range(500), rank=0, batch_size=1).ravel() // 4
+    assert set(cells.tolist()) == {1, 2, 4, 5, 6, 7, 8}
+
+
+@pytest.mark.parametrize("order", ["sequential", "cyclic", "random", "replacement"])
 @pytest.mark.parametrize("tail", ["wrap", "drop", "pad"])
 def test_ranks_part_the_global_batch(order, tail):
     whole = _order(token_count=60, order=order, tail=tail, global_batch=6)
@@ -95,7 +119,7 @@ def test_ranks_part_the_global_batch(order, tail):
     assert np.array_equal(np.concatenate(parts, axis=1), expected)
 
 
-@pytest.mark.parametrize("order", ["cyclic", "random"])
+@pytest.mark.parametrize("order", ["cyclic", "random", "replacement"])
 def test_a_batch_needs_no_more_at_two_to_the_40_windows(order):
     huge = _order(token_count=2**50, window_size=1024, stride=1024, order=order, global_batch=4096)
     assert huge.window_count == 2**40 - 1
@@ -114,7 +138,10 @@ def test_a_batch_needs_no_more_at_two_to_the_40_windows(order):
             {"global_batch": 11, "tail": "drop"},
             "an epoch has 10 windows, tail='drop' needs a global batch of 11",
         ),
-        ({"order": "shuffled"}, "order is 'shuffled', expected one of random, sequential, cyclic"),
+        (
+            {"order": "shuffled"},
+            "order is 'shuffled', expected one of random, sequential, cyclic, replacement",
+        ),
         ({"tail": "keep"}, "tail is 'keep'"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**64}, "seed is 18446744073709551616"),

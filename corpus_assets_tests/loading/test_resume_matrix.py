@@ -50,7 +50,7 @@ SHAPES = {
     "records": lambda s, **o: RecordDataloader(s[0], 10, 3, seed=7, **o),
     "mixture": lambda s, **o: MixtureDataloader({"a": s[0], "b": s[1]}, {"a": 2, "b": 1}, 4, 6, seed=7, **o),
 }
-ORDERS = pytest.mark.parametrize("order", ["sequential", "random", "cyclic"])
+ORDERS = pytest.mark.parametrize("order", ["sequential", "random", "cyclic", "replacement"])
 ALL_SHAPES = pytest.mark.parametrize("shape", SHAPES)
 
 
