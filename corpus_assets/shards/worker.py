@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from corpus_assets.errors import CorpusError, one_line
 from corpus_assets.shards.build import BuildProgress, build_shard
 from corpus_assets.shards.lease import LeaseHeldError
+from corpus_assets.sources.unpacking import limit_memory
 from corpus_assets.tokenizers import load_tokenizer
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ COMMAND = "from corpus_assets.shards.worker import serve; serve()"
 
 def serve() -> None:
     """Serve tasks until the other end closes the connection."""
+    limit_memory()
     connection = Connection(int(sys.argv[1]))
     # The last one: a task after the other has the same.
     loaded = lru_cache(1)(lambda spec, boundary_token: load_tokenizer(spec, boundary_token=boundary_token))

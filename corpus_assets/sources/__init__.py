@@ -2,7 +2,7 @@
 
 list_inputs ──▶ ListedInput ──▶ open_source ──▶ DocumentBatch …
  discover.py     keys.py         jsonl.py ◀── rows.py ◀── lines.py ◀── decompression.py ◀── raw.py
-                                 parquet.py
+                                 parquet.py ◀── unpacking.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import orjson
 
 from corpus_assets.errors import InputUnreadableError
 from corpus_assets.sources.document import DocumentBatch
+from corpus_assets.sources.lines import RAW_PREFIX_BYTES
 from corpus_assets.sources.raw import READ_BYTES, RawReader, local_path, open_raw
 from corpus_assets.sources.row_source import MAX_BATCH_DOCUMENTS, RowSource
 from corpus_assets.sources.rows import (
@@ -20,6 +21,7 @@ from corpus_assets.sources.rows import (
     TEXT_NOT_A_STRING,
     RowError,
 )
+from corpus_assets.sources.unpacking import Unpacking, limited_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,9 +37,9 @@ class ParquetSource(RowSource):
 
     def _batches(self, reader: RawReader) -> Iterator[DocumentBatch]:
         with ExitStack() as handles:
-            file = self._opened(handles)
+            file, values = self._opened(handles)
             size = reader.size
-            for rows in self._row_batches(file):
+            for rows in self._row_batches(file, values):
                 batch = self._empty_batch()
                 self._read_rows(rows, batch)
                 _hash_up_to(reader, size * self.counts.rows // max(1, file.metadata.num_rows))
@@ -50,45 +52,69 @@ class ParquetSource(RowSource):
         while reader.read():
             pass
 
-    def _opened(self, handles: ExitStack) -> pq.ParquetFile:
+    def _opened(self, handles: ExitStack) -> tuple[pq.ParquetFile, pq.ParquetFile]:
+        """The file, and the file once more with its strings as dictionaries."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         path = local_path(self.url)
         raw = open_raw(self.url, handles)
         try:
-            source = raw if path is None else handles.enter_context(pa.OSFile(path))
-            # buffer_size streams column chunks page by page; memory mapping would crash on a cut file.
-            file = pq.ParquetFile(source, buffer_size=READ_BYTES, pre_buffer=False)
+            with limited_memory():
+                source = raw if path is None else handles.enter_context(pa.OSFile(path))
+                # buffer_size streams column chunks page by page; memory mapping would crash on a cut file.
+                file = pq.ParquetFile(source, buffer_size=READ_BYTES, pre_buffer=False)
+                meta = file.metadata
+                strings = [
+                    file.schema.column(number).path
+                    for number in range(meta.num_columns)
+                    if file.schema.column(number).physical_type == "BYTE_ARRAY"
+                ]
+                values = pq.ParquetFile(
+                    source,
+                    metadata=meta,
+                    read_dictionary=strings,
+                    buffer_size=READ_BYTES,
+                    pre_buffer=False,
+                )
         except Exception as error:  # decoders raise many types for what a broken footer makes them do
             raise self._broken(error) from error
-        return handles.enter_context(file)
+        return handles.enter_context(file), handles.enter_context(values)
 
     def _broken(self, error: Exception) -> InputUnreadableError:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, MemoryError):
+            reason = f"it unpacks to more memory than one batch may take ({reason})"
         return InputUnreadableError(
-            f"{self.url}: cannot be read as Parquet at row {self.counts.rows}: {str(error).splitlines()[0]}"
+            f"{self.url}: cannot be read as Parquet at row {self.counts.rows}: {reason}"
         )
 
-    def _row_batches(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-        field = self._text_field
-        columns = None if self._keep_records else [field]
-        rows_per_batch = max(1, min(MAX_BATCH_DOCUMENTS, self._batch_bytes // _bytes_per_row(file)))
-        batches = file.iter_batches(batch_size=rows_per_batch, columns=columns)
-        while True:
-            try:
-                batch = next(batches, None)
-            except Exception as error:  # decoders raise many types for what broken pages make them do
-                raise self._broken(error) from error
-            if batch is None:
-                return
-            yield batch
+    def _row_batches(self, file: pq.ParquetFile, values: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+        field = None if self._keep_records else self._text_field
+        columns = None if field is None else [field]
+        try:
+            unpacking = Unpacking(file, values, field)
+            for group in range(file.num_row_groups):
+                with limited_memory():
+                    rows = unpacking.rows_at_once(
+                        group, batch_bytes=self._batch_bytes, most=MAX_BATCH_DOCUMENTS
+                    )
+                batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=columns)
+                while True:
+                    with limited_memory():
+                        batch = next(batches, None)
+                    if batch is None:
+                        break
+                    yield batch
+        except Exception as error:  # decoders raise many types for what broken pages make them do
+            raise self._broken(error) from error
 
     def _read_rows(self, rows: pa.RecordBatch, batch: DocumentBatch) -> None:
         first = self.counts.rows
         self.counts.rows += rows.num_rows
         field, limit = self._text_field, self._max_line_bytes
-        texts = _too_long(rows, limit) if field is None else _texts(rows, field, limit)
-        records = _records(rows) if batch.records is not None else None
+        texts = [None] * rows.num_rows if field is None else _texts(rows, field, limit)
+        records = None if batch.records is None else _records(rows, limit)
         for index, text in enumerate(texts):
             record = records[index] if records is not None else None
             error = next((found for found in (text, record) if isinstance(found, RowError)), None)
@@ -101,12 +127,6 @@ class ParquetSource(RowSource):
                 batch.texts.append(text)
             if batch.records is not None and record is not None:
                 batch.records.append(record)
-
-
-def _bytes_per_row(file: pq.ParquetFile) -> int:
-    """The largest mean size of a row over the row groups, as far as the footer tells."""
-    groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
-    return max([1, *(group.total_byte_size // max(1, group.num_rows) for group in groups)])
 
 
 def _hash_up_to(reader: RawReader, offset: int) -> None:
@@ -143,17 +163,6 @@ def _texts(rows: pa.RecordBatch, field: str, max_bytes: int) -> list[Any]:
     for index in missing:
         texts[index] = RowError(MISSING_TEXT, f"no field {field}; an object on the way is null")
     return texts
-
-
-def _too_long(rows: pa.RecordBatch, max_bytes: int) -> list[RowError | None]:
-    """For each row the RowError that says that it is too long, else None."""
-    if rows.nbytes <= max_bytes:
-        return [None] * rows.num_rows
-    sizes = [rows.slice(index, 1).nbytes for index in range(rows.num_rows)]
-    return [
-        RowError(LINE_TOO_LONG, f"{size} bytes, expected at most {max_bytes}") if size > max_bytes else None
-        for size in sizes
-    ]
 
 
 def _column(rows: pa.RecordBatch, field: str) -> tuple[Any, list[int]]:
@@ -193,24 +202,36 @@ def _decoded_value(raw: bytes | None, field: str) -> str | RowError | None:
         return RowError(BAD_UTF8, f"byte {error.start} of {field}: {error.reason}")
 
 
-def _records(rows: pa.RecordBatch) -> list[Any]:
-    try:
-        return rows.to_pylist()
-    except UnicodeDecodeError:
-        return [_record(rows, index) for index in range(rows.num_rows)]
+def _records(rows: pa.RecordBatch, max_bytes: int) -> list[Any]:
+    """For each row its record, or the RowError that says why there is none."""
+    if rows.nbytes <= max_bytes:
+        try:
+            return rows.to_pylist()
+        except UnicodeDecodeError:
+            pass
+    return [_record(rows, index, max_bytes) for index in range(rows.num_rows)]
 
 
-def _record(rows: pa.RecordBatch, index: int) -> dict[str, Any] | RowError:
+def _record(rows: pa.RecordBatch, index: int, max_bytes: int) -> dict[str, Any] | RowError:
+    row = rows.slice(index, 1)
+    if row.nbytes > max_bytes:  # as Python objects it would be ten times as large
+        return RowError(LINE_TOO_LONG, f"{row.nbytes} bytes, expected at most {max_bytes}")
     try:
-        return rows.slice(index, 1).to_pylist()[0]
+        return row.to_pylist()[0]
     except UnicodeDecodeError as error:
         return RowError(BAD_UTF8, f"byte {error.start} of another field: {error.reason}")
 
 
 def _raw(rows: pa.RecordBatch, index: int, field: str | None) -> bytes:
     """What was decoded of a rejected row, as JSON; the bytes of its text where that is no UTF-8 or long."""
-    record = _record(rows, index)
+    record = _record(rows, index, RAW_PREFIX_BYTES)
     if isinstance(record, RowError):
         column, _ = (None, []) if field is None else _column(rows, field)
-        return b"" if column is None else bytes(column[index].as_buffer() or b"")
+        return b"" if column is None else _bytes_of(column[index])
     return orjson.dumps(record, default=repr, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _bytes_of(value: Any) -> bytes:
+    """The first 64 KiB of a string; none of anything else."""
+    buffer = value.as_buffer() if hasattr(value, "as_buffer") else None
+    return b"" if buffer is None else buffer[:RAW_PREFIX_BYTES].to_pybytes()
