@@ -150,8 +150,9 @@ def show_build(config: CorpusConfig, build: GraphBuild) -> None:
     report, index, rate = build.report, build.report.index, build.megabytes_per_second
     if report.planned:
         at = "" if rate is None else f" at {rate:,.1f} MB/s"
-        done = counted(len(report.planned) - len(report.failed), "shard")
-        say(f"{config.name}: {done} built{at}, {len(report.failed)} failed, {duration(report.seconds)}")
+        built = f"{counted(len(report.built), 'shard')} built{at}"
+        reused = f"{len(report.reused)} reused, " if report.reused else ""
+        say(f"{config.name}: {built}, {reused}{len(report.failed)} failed, {duration(report.seconds)}")
     elif report.ok and not report.run_ids:
         say(f"{config.name}: every shard is up to date and the index is released; nothing was run")
     else:

@@ -50,10 +50,10 @@ class GraphBuild:
 
     @property
     def megabytes_per_second(self) -> float | None:
-        """Input read per second while the partitions were being built."""
-        if self.progress is None or not self.progress.bytes_done:
+        """Input read per second while the partitions were being built; None where none was read."""
+        if self.progress is None or not self.progress.bytes_read:
             return None
-        return self.progress.bytes_done / 1e6 / max(self.progress.seconds, 1e-9)
+        return self.progress.bytes_read / 1e6 / max(self.progress.seconds, 1e-9)
 
 
 def build_through_graph(
@@ -105,5 +105,5 @@ def _words(progress: RunProgress) -> str:
     left = "" if progress.seconds_left is None else f", {duration(progress.seconds_left)} left"
     return (
         f"{progress.shards_done}/{progress.shards_total}, {amount(progress.rows / seconds, 'rows/s')}, "
-        f"{amount(progress.tokens / seconds, 'tok/s')}, {amount(progress.bytes_done / seconds, 'B/s')}{left}"
+        f"{amount(progress.tokens / seconds, 'tok/s')}, {amount(progress.bytes_read / seconds, 'B/s')}{left}"
     )

@@ -14,6 +14,7 @@ from corpus_assets.defs.factory import corpus_definitions
 from corpus_assets.defs.failures import FailureSummary, summarize
 from corpus_assets.defs.gate import gate
 from corpus_assets.defs.jobs import tail_keys
+from corpus_assets.defs.metadata import reused_partitions
 from corpus_assets.defs.observation import discover, record
 from corpus_assets.defs.partitions import KeyRange, contiguous_ranges, partition_states
 from corpus_assets.defs.plan import plan_build
@@ -35,6 +36,7 @@ class BuildReport:
 
     Attributes:
         planned: partitions that were to be built, with the reason of each.
+        reused: those of them whose shard was there already, made from the same; it was recorded, not built.
         failed: partitions that failed, with the reason of each.
         refusal: why the tail of the graph did not end in a release; empty if it did.
         run_ids: the runs, in order; nothing ran where there was nothing to do.
@@ -44,6 +46,7 @@ class BuildReport:
     """
 
     planned: dict[str, str]
+    reused: frozenset[str]
     failed: dict[str, str]
     refusal: str
     run_ids: tuple[str, ...]
@@ -51,6 +54,11 @@ class BuildReport:
     evidence: tuple[Evidence, ...]
     released: bool
     seconds: float
+
+    @property
+    def built(self) -> frozenset[str]:
+        """The partitions that were built anew."""
+        return frozenset(self.planned.keys() - self.reused - self.failed.keys())
 
     @property
     def ok(self) -> bool:
@@ -123,6 +131,7 @@ class _Graph:
     def __init__(self, instance: dg.DagsterInstance, corpus: Corpus, listener: BuildListener) -> None:
         self.instance, self.corpus = instance, corpus
         self.run_ids: list[str] = []
+        self.reused: set[str] = set()
         self._definitions = corpus_definitions(corpus.config, listener=listener)
 
     def build(self, part: KeyRange, *, force: bool, workers: int | None) -> dict[str, str]:
@@ -155,6 +164,7 @@ class _Graph:
             raise_on_error=False,
         )
         self.run_ids.append(result.run_id)
+        self.reused |= reused_partitions(result.get_asset_materialization_events())
         if result.success:
             return None
         failures = [event for event in result.all_events if event.is_step_failure]
@@ -174,6 +184,7 @@ def _report(
         refusal = refusal or str(error)
     return BuildReport(
         planned=planned,
+        reused=frozenset(graph.reused & planned.keys()),
         failed=failed,
         refusal=refusal,
         run_ids=tuple(graph.run_ids),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
+from dagster import DagsterEvent
 
 from corpus_assets.config import CorpusConfig
 from corpus_assets.errors import one_line
@@ -10,6 +11,7 @@ from corpus_assets.shards.records import Ledger, ShardIndex, ShardInfo
 from corpus_assets.shards.worker import ShardOutcome
 
 TABLE_ROWS = 200  # a table of 10,000 shards would make each event a megabyte
+_REUSED = "reused"
 Metadata = dict[str, dg.MetadataValue]
 
 
@@ -25,13 +27,23 @@ def shard_metadata(config: CorpusConfig, outcome: ShardOutcome) -> Metadata:
         "path": dg.MetadataValue.path(str(config.root / info.path)),
         "megabytes": dg.MetadataValue.float(round(info.file_bytes / 1e6, 3)),
         "ledger": ledger_table(info.ledger),
-        "reused": dg.MetadataValue.bool(outcome.reused),
+        _REUSED: dg.MetadataValue.bool(outcome.reused),
     }
     if not outcome.reused:
         seconds = max(outcome.seconds, 1e-9)
         facts["tokens_per_second"] = dg.MetadataValue.float(round(info.token_count / seconds, 1))
         facts["megabytes_per_second"] = dg.MetadataValue.float(round(info.input_bytes / 1e6 / seconds, 3))
     return facts
+
+
+def reused_partitions(events: Iterable[DagsterEvent]) -> set[str]:
+    """The partitions among the materialisations whose shard was there already."""
+    found = set()
+    for event in events:
+        seen = event.materialization.metadata.get(_REUSED)
+        if event.partition is not None and seen is not None and seen.value:
+            found.add(event.partition)
+    return found
 
 
 def ledger_table(ledger: Ledger) -> dg.MetadataValue:

@@ -12,33 +12,45 @@ LOG_SECONDS = 5.0  # a stored log line costs Dagster about 40 ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """All partitions of one run together; bytes are raw bytes of the inputs."""
+    """All partitions of one run together; bytes are raw bytes of the inputs.
+
+    What is reused counts as done, but not in the rates: it was not read.
+    """
 
     shards_done: int
+    shards_reused: int
     shards_failed: int
     shards_total: int
     rows: int
     tokens: int
     bytes_done: int
+    bytes_reused: int
     bytes_total: int
     seconds: float
 
     @property
+    def bytes_read(self) -> int:
+        """What was read to build or to fail."""
+        return self.bytes_done - self.bytes_reused
+
+    @property
     def seconds_left(self) -> float | None:
         """At the rate so far; None before anything was read."""
-        if not self.bytes_done:
-            return None
-        return self.seconds * max(0, self.bytes_total - self.bytes_done) / self.bytes_done
+        left = max(0, self.bytes_total - self.bytes_done)
+        if not self.bytes_read:
+            return None if left else 0.0
+        return self.seconds * left / self.bytes_read
 
     def __str__(self) -> str:
         seconds = max(self.seconds, 1e-9)
         left = "unknown" if self.seconds_left is None else f"{self.seconds_left:,.0f} s"
+        reused = f", {self.shards_reused} reused" if self.shards_reused else ""
         failed = f", {self.shards_failed} failed" if self.shards_failed else ""
         return (
-            f"{self.shards_done} of {self.shards_total} shards{failed}; "
+            f"{self.shards_done} of {self.shards_total} shards{reused}{failed}; "
             f"{self.rows / seconds:,.0f} rows/s, {self.tokens / seconds:,.0f} tokens/s, "
             f"{self.bytes_done / 1e6:,.1f} of {self.bytes_total / 1e6:,.1f} MB "
-            f"({self.bytes_done / 1e6 / seconds:,.1f} MB/s), {left} left"
+            f"({self.bytes_read / 1e6 / seconds:,.1f} MB/s), {left} left"
         )
 
 
@@ -66,8 +78,10 @@ class ProgressMeter:
     _rows: int = 0
     _tokens: int = 0
     _bytes: int = 0
+    _bytes_reused: int = 0
     _bytes_total: int = field(init=False)
     _done: int = 0
+    _reused: int = 0
     _failed: int = 0
     _began: float = field(default_factory=time.monotonic)
     _logged: float = field(default_factory=time.monotonic)
@@ -85,10 +99,12 @@ class ProgressMeter:
         self._tell()
 
     def finish(self, outcome: ShardOutcome) -> None:
-        """One shard is done: its whole input counts as read."""
-        last = self._reading.pop(outcome.key, None)
-        self._bytes += self.sizes.get(outcome.key, 0) - (last.bytes_read if last else 0)
+        """One shard is done: its whole input counts."""
+        last, size = self._reading.pop(outcome.key, None), self.sizes.get(outcome.key, 0)
+        self._bytes += size - (last.bytes_read if last else 0)
+        self._bytes_reused += size if outcome.reused else 0
         self._done += 1
+        self._reused += outcome.reused
         self._failed += outcome.info is None
         self._tell()
 
@@ -96,11 +112,13 @@ class ProgressMeter:
         """The totals at this moment."""
         return RunProgress(
             shards_done=self._done,
+            shards_reused=self._reused,
             shards_failed=self._failed,
             shards_total=len(self.sizes),
             rows=self._rows,
             tokens=self._tokens,
             bytes_done=self._bytes,
+            bytes_reused=self._bytes_reused,
             bytes_total=self._bytes_total,
             seconds=time.monotonic() - self._began,
         )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -127,3 +128,15 @@ def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder
     )
     assert load_release(builder.root).document_count == 1
     assert "--shard needs the NAME of a corpus: c, d" in builder.refused("build", "--shard", "a.jsonl")
+
+
+def test_the_summary_tells_what_was_reused_from_what_was_built(builder):
+    builder.configure()
+    builder.write_input("a.jsonl", "ab")
+    builder.write_input("b.jsonl", "cd")
+    builder.build_shards()  # not through the graph: Dagster knows nothing of them
+    builder.write_input("c.jsonl", "ef")
+    assert re.match(r"c: 1 shard built at [\d.,]+ MB/s, 2 reused, 0 failed, \d+ s\n", builder("build").stdout)
+    (builder.folder / "data/c/input/c.jsonl").touch()
+    again = builder("build", "c", "--shard", "c.jsonl")
+    assert re.match(r"c: 0 shards built, 1 reused, 0 failed, \d+ s\n", again.stdout)

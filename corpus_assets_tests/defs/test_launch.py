@@ -6,6 +6,7 @@ import pytest
 
 from corpus_assets.defs import progress
 from corpus_assets.defs.corpus import Corpus
+from corpus_assets.defs.home import TEMPLATE, open_instance
 from corpus_assets.defs.launch import build_corpus
 from corpus_assets.defs.partitions import partition_states
 from corpus_assets.errors import ConfigError
@@ -143,7 +144,7 @@ def test_an_unknown_shard_is_named(instance, config):
 def test_force_builds_what_is_there_already(built):
     report = build_corpus(built.instance, built.config, force=True)
     events = built.instance.fetch_materializations(built.corpus.key("token_shards"), limit=4).records
-    assert len(report.planned) == 4
+    assert report.built == report.planned.keys() == {f"{letter}.jsonl" for letter in "abcd"}
     assert {event.asset_materialization.metadata["reused"].value for event in events} == {False}
 
 
@@ -151,6 +152,7 @@ def test_a_shard_that_is_there_already_is_recognised(built):
     report = build_corpus(built.instance, built.config, keys=["a.jsonl"])
     event = built.instance.fetch_materializations(built.corpus.key("token_shards"), limit=1).records[0]
     assert report.ok
+    assert (report.reused, report.built) == ({"a.jsonl"}, set())
     assert event.asset_materialization.metadata["reused"].value is True
 
 
@@ -162,6 +164,27 @@ def test_partitions_per_run_bounds_each_run(instance, config):
         (tag["dagster/asset_partition_range_start"], tag["dagster/asset_partition_range_end"]) for tag in tags
     ]
     assert ends == [("a.jsonl", "c.jsonl"), ("d.jsonl", "d.jsonl")]
+
+
+def test_records_that_are_lost_are_written_anew_and_nothing_is_rebuilt(built, tmp_path):
+    """DAGSTER_HOME deleted, the corpus still there: a fresh instance finds out what each shard was made from."""
+    files = {path: path.stat().st_mtime_ns for path in (built.config.root / "shards").iterdir()}
+    released = load_release(built.config.root).fingerprint
+    write_input(built.input("b.jsonl"), word="changed-meanwhile")
+    home = tmp_path / "fresh_home"
+    home.mkdir()
+    (home / "dagster.yaml").write_bytes(TEMPLATE.read_bytes())
+    with open_instance(home) as fresh:
+        report = build_corpus(fresh, built.config)
+        assert report.ok
+        assert report.reused == {"a.jsonl", "c.jsonl", "d.jsonl"}
+        assert report.built == {"b.jsonl"}
+        states = partition_states(fresh, built.corpus)
+        assert len(states.keys) == 4
+        assert not states.missing | states.failed
+    same = {path: path.stat().st_mtime_ns for path in files if not path.name.endswith("b.jsonl.json")}
+    assert same.items() <= files.items()
+    assert load_release(built.config.root).fingerprint != released
 
 
 def test_progress_covers_all_partitions_of_a_run(instance, config):

@@ -14,9 +14,13 @@ def step(key, *, rows, tokens, read, total):
     )
 
 
-def end(key, *, failed=False):
+def end(key, *, failed=False, reused=False):
     return ShardOutcome(
-        key=key, info=None if failed else object(), error="why" if failed else None, seconds=1.0
+        key=key,
+        info=None if failed else object(),
+        error="why" if failed else None,
+        seconds=1.0,
+        reused=reused,
     )
 
 
@@ -34,31 +38,40 @@ def test_a_finished_shard_counts_as_read_whether_it_was_built_reused_or_failed()
     meter = ProgressMeter(sizes={"a": 100, "b": 300, "c": 50}, log=print)
     meter.advance(step("a", rows=1, tokens=10, read=90, total=100))
     meter.finish(end("a"))
-    meter.finish(end("b"))
+    meter.finish(end("b", reused=True))
     meter.finish(end("c", failed=True))
     now = meter.now()
-    assert (now.bytes_done, now.shards_done, now.shards_failed) == (450, 3, 1)
+    assert (now.bytes_done, now.shards_done, now.shards_reused, now.shards_failed) == (450, 3, 1, 1)
+    assert now.bytes_read == 150
 
 
 def test_the_words_have_rates_megabytes_and_time_left():
     now = RunProgress(
-        shards_done=1,
+        shards_done=2,
+        shards_reused=1,
         shards_failed=1,
         shards_total=4,
         rows=2000,
         tokens=3_000_000,
-        bytes_done=10_000_000,
-        bytes_total=40_000_000,
+        bytes_done=30_000_000,
+        bytes_reused=20_000_000,
+        bytes_total=60_000_000,
         seconds=2.0,
     )
     assert now.seconds_left == 6.0
     assert str(now) == (
-        "1 of 4 shards, 1 failed; 1,000 rows/s, 1,500,000 tokens/s, 10.0 of 40.0 MB (5.0 MB/s), 6 s left"
+        "2 of 4 shards, 1 reused, 1 failed; "
+        "1,000 rows/s, 1,500,000 tokens/s, 30.0 of 60.0 MB (5.0 MB/s), 6 s left"
     )
 
 
 def test_before_anything_is_read_the_time_left_is_unknown():
-    assert "unknown left" in str(ProgressMeter(sizes={"a": 1}, log=print).now())
+    meter = ProgressMeter(sizes={"a": 1, "b": 1}, log=print)
+    assert "unknown left" in str(meter.now())
+    meter.finish(end("a", reused=True))
+    assert "unknown left" in str(meter.now())
+    meter.finish(end("b", reused=True))
+    assert "0 s left" in str(meter.now())
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(0.0, 3), (3600.0, 0)])
