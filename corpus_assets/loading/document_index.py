@@ -1,7 +1,7 @@
 """DocumentIndex: where every document of a corpus begins and ends, for many documents and windows at once.
 
 It reads the ends that the shards store, through the same mapping as the tokens; nothing is searched for in the
-tokens and nothing is kept that grows with the corpus.
+tokens. Up to 262,144 of the ends, 2 MiB, are kept once they are asked for: all of them, or every k-th.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _LARGEST_INT32 = 2**31 - 1
+_MOST_KEPT = 2**18
 
 
 class DocumentIndex:
@@ -43,8 +44,10 @@ class DocumentIndex:
             (b"", 0),
             (np.empty(0, np.int64), np.zeros(1, np.int64)),
         )
+        self._apart = max(1, -(-len(self) // _MOST_KEPT))
+        self._kept: np.ndarray | None = None
         self._shard_of_document = ShardLookup(self._documents)
-        self._shard_of_token = ShardLookup(np.append(self._token_starts, self._token_count))
+        self._ramp = np.empty(0, np.int64)
 
     def __len__(self) -> int:
         """Documents in the corpus."""
@@ -54,6 +57,11 @@ class DocumentIndex:
         """(N,) int64 positions behind the boundary of each document; the documents must be in the corpus."""
         if not documents.size:
             return np.empty(0, np.int64)
+        if self._apart == 1:
+            return self._kept_stops().take(documents)
+        return self._read_stops(documents)
+
+    def _read_stops(self, documents: np.ndarray) -> np.ndarray:
         local = self._ends.rows(documents, 1)[:, 0]
         return local + self._token_starts.take(self._shard_of_document.find(documents))
 
@@ -88,16 +96,28 @@ class DocumentIndex:
     def containing(self, positions: np.ndarray) -> np.ndarray:
         """(N,) int64: the document that each position of the corpus belongs to.
 
-        A binary search in the shard's document ends: a handful of reads for any number of positions.
+        A binary search in the ends that are kept; where they are every k-th, log2(k) reads for any number of
+        positions follow.
         """
-        shards = self._shard_of_token.find(positions)
-        low, high = self._documents.take(shards), self._documents.take(shards + 1) - 1
+        low = self._kept_stops().searchsorted(positions, side="right") * self._apart
+        high = np.minimum(low + self._apart, len(self)) - 1
+        low = np.minimum(low, high)  # a damaged shard's last document may end before its tokens do
         while (low < high).any():
             middle = (low + high) // 2
             behind = self.stops(middle) <= positions
             low = np.where(behind, np.minimum(middle + 1, high), low)
             high = np.where(behind, high, middle)
         return low
+
+    def _kept_stops(self) -> np.ndarray:
+        """(N // k,) int64 stops of every k-th document, k - 1 first, k = `_apart`."""
+        if self._kept is None:
+            self._kept = (
+                self.stops_between(0, len(self))
+                if self._apart == 1
+                else self._read_stops(np.arange(self._apart - 1, len(self), self._apart))
+            )
+        return self._kept
 
     def document_ids(self, starts: ArrayLike, length: int) -> np.ndarray:
         """(B, length) int64: the number of the document that each token of each window belongs to."""
@@ -110,8 +130,11 @@ class DocumentIndex:
         It is 0 where a document begins and in a window's first column, so always below `length`.
         """
         _, begins = self._runs(starts, length)
-        positions = np.arange(begins[-1])
-        positions -= np.repeat(begins[:-1], np.diff(begins))
+        positions = np.repeat(begins[:-1], np.diff(begins))
+        ramp = self._ramp
+        if len(ramp) < len(positions):
+            ramp = self._ramp = np.arange(len(positions))
+        np.subtract(ramp[: len(positions)], positions, out=positions)
         return positions.reshape(-1, length)
 
     def cu_seqlens(self, starts: ArrayLike, length: int) -> np.ndarray:

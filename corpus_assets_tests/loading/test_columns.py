@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus_assets.errors import IndexMismatchError, ShardError
-from corpus_assets.loading import extents
+from corpus_assets.loading import document_index, extents
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets.shards import layout
 from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of
@@ -186,6 +186,20 @@ def test_a_document_index_over_many_chunks_of_a_compressed_corpus(tmp_path):
         assert np.array_equal(store.documents.stops(documents), other.documents.stops(documents))
         assert store.documents.stops(documents)[-1] == 80_000
         assert store.documents.containing(np.array([79_999])) == len(documents) - 1
+
+
+@pytest.mark.parametrize("most_kept", [1, 2, 7, 50, 10_000])
+def test_documents_are_found_however_many_ends_are_kept(tmp_path, monkeypatch, most_kept):
+    monkeypatch.setattr(document_index, "_MOST_KEPT", most_kept)
+    shards = random_shards([500, 0, 3, 800])
+    lengths = [len(document) + 1 for documents in shards for document in documents]
+    expected = np.repeat(np.arange(len(lengths)), lengths)
+    write_corpus_of(tmp_path, shards)
+    with MmapTokenStore(tmp_path) as store:
+        documents = store.documents
+        assert np.array_equal(documents.containing(np.arange(len(store))), expected)
+        assert np.array_equal(documents.stops(np.arange(len(lengths))), np.cumsum(lengths))
+        assert np.array_equal(documents.document_ids(np.array([0, 490, 700]), 60)[1], expected[490:550])
 
 
 def test_the_constants_are_those_of_the_writer():
