@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 UNPACKED_BYTES = 64 * 1024 * 1024
 # A page holds up to 2 GiB; writers that put 1024 rows into each make pages of 1 GB of long documents.
 MEMORY_BYTES = 3 * 2**30
-_DICTIONARY = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 _LEVELS_BYTES = 4  # repetition and definition of one value
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
@@ -33,6 +32,7 @@ class Unpacking:
 
     def __init__(self, file: pq.ParquetFile, values: pq.ParquetFile, field: str | None) -> None:
         self._meta = file.metadata
+        self._file = file
         self._values = values
         self._columns = [
             (number, file.schema.column(number))
@@ -46,28 +46,39 @@ class Unpacking:
         They are about `batch_bytes` as stored. What they unpack to is 64 MiB at most, as far as their number of
         values is even and the footer is true.
         """
+        # First of all: asking for the metadata of an encrypted column ends the process, reading it raises.
+        longest = self._longest_in_dictionaries(group)
         meta = self._meta.row_group(group)
         rows = max(1, meta.num_rows)
         stored = unpacked = 0
         for number, column in self._columns:
             chunk = meta.column(number)
             stored += chunk.total_uncompressed_size
-            width = _LEVELS_BYTES + self._longest(group, column, chunk)
+            width = _LEVELS_BYTES + _width(column, chunk, longest)
             unpacked += -(-chunk.num_values // rows) * width
         return max(1, min(most, batch_bytes // max(1, stored // rows), UNPACKED_BYTES // max(1, unpacked)))
 
-    def _longest(self, group: int, column: Any, chunk: Any) -> int:
-        """Bytes of the longest value that a few bytes of the column chunk can stand for."""
-        if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
-            return int(column.length)
-        if column.physical_type != "BYTE_ARRAY":
-            return _WIDTHS.get(column.physical_type, 8)
-        if "DELTA_BYTE_ARRAY" in chunk.encodings:  # a value repeats as much of the one before as it likes
-            return int(chunk.total_uncompressed_size)
-        if chunk.has_dictionary_page or _DICTIONARY & set(chunk.encodings):
-            first = next(self._values.iter_batches(1, row_groups=[group], columns=[column.path]), None)
-            return 0 if first is None else max(map(_longest_in, first.columns), default=0)
-        return 0  # stored as they are
+    def _longest_in_dictionaries(self, group: int) -> int | None:
+        """Bytes of the longest string that the rows of a group may refer to; None if Arrow cannot tell."""
+        names = [column.path for _, column in self._columns]
+        try:
+            first = next(self._values.iter_batches(1, row_groups=[group], columns=names), None)
+        except (
+            OSError
+        ):  # an encoding that it cannot read into dictionaries; or a file that it cannot read at all
+            next(self._file.iter_batches(1, row_groups=[group], columns=names), None)
+            return None
+        return 0 if first is None else max(map(_longest_in, first.columns), default=0)
+
+
+def _width(column: Any, chunk: Any, longest: int | None) -> int:
+    """Bytes that a value may take although hardly anything is stored of it."""
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return int(column.length)
+    if column.physical_type != "BYTE_ARRAY":
+        return _WIDTHS.get(column.physical_type, 8)
+    # It may begin with as much of the value before as it likes (DELTA_BYTE_ARRAY).
+    return int(chunk.total_uncompressed_size) if longest is None else longest
 
 
 def _longest_in(values: Any) -> int:
@@ -84,7 +95,7 @@ def _longest_in(values: Any) -> int:
         return max(_longest_in(values.keys), _longest_in(values.items))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _longest_in(values.values)
-    return int(values.nbytes)
+    return 0
 
 
 class _Limit:

@@ -127,7 +127,7 @@ SEALS_SLOWLY = """
 import time
 from corpus_assets.shards import build
 told = build.refuse_changed
-build.refuse_changed = lambda *given: (time.sleep(2), told(*given))
+build.refuse_changed = lambda *given: (time.sleep(5), told(*given))
 from corpus_assets.shards import worker
 worker.serve()
 """
@@ -135,7 +135,7 @@ worker.serve()
 
 def test_sealing_a_shard_may_take_longer_than_a_document_may(outcomes, monkeypatch):
     monkeypatch.setattr("corpus_assets.shards.pipeline.COMMAND", SEALS_SLOWLY)
-    found = outcomes({"a.jsonl": ["one"]}, document_timeout=1.0)
+    found = outcomes({"a.jsonl": ["one"]}, document_timeout=4.0)
     assert found["a.jsonl"].error is None
     assert found["a.jsonl"].info.ledger.rejected == {}
 

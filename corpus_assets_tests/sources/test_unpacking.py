@@ -1,5 +1,6 @@
 """A few bytes of Parquet that stand for gigabytes: flat memory, or an error that says so."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 
 from corpus_assets.errors import InputUnreadableError
@@ -121,6 +123,19 @@ def test_long_values_of_fixed_length_are_bounded(tmp_path):
     assert peak < 900
 
 
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+@pytest.mark.parametrize("records", [False, True])
+def test_every_encoding_of_strings_is_read(tmp_path, encoding, records):
+    path = tmp_path / "in.parquet"
+    texts = [f"text {number}" for number in range(300)] + [None, ""]
+    table = pa.table({"text": texts, "other": texts})
+    pq.write_table(
+        table, path, use_dictionary=["other"], column_encoding={"text": encoding}, row_group_size=100
+    )
+    source = ParquetSource(str(path), keep_records=records)
+    assert [document.text for document in source] == [text for text in texts if text is not None]
+
+
 def test_ordinary_texts_come_in_batches_as_large_as_wanted(tmp_path):
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"text": [f"{number} " * 150 for number in range(20_000)]}), path)
@@ -135,3 +150,28 @@ def test_a_broken_dictionary_is_an_error_of_this_package(repeated):
     repeated.write_bytes(data)
     with pytest.raises(InputUnreadableError, match=r"bomb\.parquet: cannot be read as Parquet at row 0"):
         list(ParquetSource(str(repeated)))
+
+
+class OneKey(pe.KmsClient):
+    def wrap_key(self, key_bytes, _):
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key, _):
+        return base64.b64decode(wrapped_key)
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_an_encrypted_file_is_refused_and_ends_no_process(tmp_path, plaintext_footer):
+    path = tmp_path / "secret.parquet"
+    schema = pa.schema([("text", pa.string()), ("other", pa.string())])
+    configuration = pe.EncryptionConfiguration(
+        footer_key="footer", column_keys={"column": ["text"]}, plaintext_footer=plaintext_footer
+    )
+    keys = pe.CryptoFactory(lambda _: OneKey())
+    properties = keys.file_encryption_properties(pe.KmsConnectionConfig(), configuration)
+    with pq.ParquetWriter(path, schema, encryption_properties=properties) as writer:
+        writer.write_table(pa.table({"text": ["a"], "other": ["b"]}))
+    ended = read_in_child(path)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"InputUnreadableError: {path}: cannot be read as Parquet at row 0: ")
+    assert "crypt" in ended.stderr
