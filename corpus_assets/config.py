@@ -168,7 +168,7 @@ def load_config(path: str | Path | None = None) -> dict[str, CorpusConfig]:
         str(name): parse_corpus(str(name), entry, base=project_folder(file), where=str(file))
         for name, entry in entries.items()
     }
-    _refuse_shared_roots(corpora, where=str(file))
+    _refuse_unfit_roots(corpora, where=str(file))
     return corpora
 
 
@@ -226,13 +226,24 @@ def _absolute_tokenizer(spec: str, base: Path) -> str:
     return str((base / Path(spec).expanduser()).absolute()) if is_path else spec
 
 
-def _refuse_shared_roots(corpora: dict[str, CorpusConfig], *, where: str) -> None:
+def _refuse_unfit_roots(corpora: dict[str, CorpusConfig], *, where: str) -> None:
+    """Each root is a folder, or can become one, of its own: links and `..` lead to no other corpus or input."""
     seen: dict[Path, str] = {}
     for name, config in corpora.items():
-        for root, other in seen.items():
-            if root == config.root or root in config.root.parents or config.root in root.parents:
+        root = Path(os.path.realpath(config.root))
+        there = next(path for path in (root, *root.parents) if os.path.lexists(path))
+        if not os.path.isdir(there):
+            raise ConfigError(
+                f"{where}: corpus {name}: root {config.root}: {there} is a file, expected a folder"
+            )
+        if "://" not in config.input and root == Path(os.path.realpath(config.input)):
+            raise ConfigError(
+                f"{where}: corpus {name}: root {config.root} is its input too, expected a folder of its own"
+            )
+        for other_root, other in seen.items():
+            if root == other_root or root in other_root.parents or other_root in root.parents:
                 raise ConfigError(
                     f"{where}: corpus {name}: root {config.root} overlaps the root of corpus {other}, "
                     "expected a folder of its own"
                 )
-        seen[config.root] = name
+        seen[root] = name

@@ -84,6 +84,30 @@ def test_two_corpora_do_not_share_a_folder(tmp_path):
         load_config(write_config(tmp_path, {"corpora": corpora}))
 
 
+@pytest.mark.parametrize("root", ["link", "other/../out", "out/../out"])
+def test_a_root_under_another_name_is_the_same_folder(tmp_path, root):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to("out")
+    corpora = {"a": {"input": "x", "root": "out"}, "b": {"input": "y", "root": root}}
+    with pytest.raises(ConfigError, match=r"corpus b: root .* overlaps the root of corpus a"):
+        load_config(write_config(tmp_path, {"corpora": corpora}))
+
+
+@pytest.mark.parametrize("root", ["file", "file/corpus"])
+def test_a_root_that_is_no_folder_is_refused(tmp_path, root):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"corpus a: root .*: .*/file is a file, expected a folder"):
+        load_config(write_config(tmp_path, {"corpora": {"a": {"input": "x", "root": root}}}))
+
+
+@pytest.mark.parametrize("root", ["in", "in/../in", "link"])
+def test_a_root_is_not_its_input(tmp_path, root):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    with pytest.raises(ConfigError, match=r"corpus a: root .* is its input too"):
+        load_config(write_config(tmp_path, {"corpora": {"a": {"input": "in", "root": root}}}))
+
+
 def test_a_missing_file_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CORPUS_CONFIG", raising=False)

@@ -5,8 +5,9 @@ extension is unknown is listed too, so that its partition fails by name instead 
 silence. So is a link that leads out of the folder, a special file and a name that is not UTF-8; their `url` says why
 they must not be opened (`refused:<why>`), and opening it raises just that.
 
-What is not listed, but logged: hidden names (a leading dot), folders called `_temporary`, and markers that
-other tools leave (a leading underscore without a known extension, such as `_SUCCESS`).
+What is not listed, but logged: hidden names (a leading dot), folders called `_temporary`, markers that
+other tools leave (a leading underscore without a known extension, such as `_SUCCESS`), and corpora that were
+built inside the input folder (they have a folder `.building`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from corpus_assets.sources.raw import REFUSED, content_sha256, local_path
 __all__ = ["ListedInput", "content_sha256", "list_inputs"]
 
 _log = logging.getLogger(__name__)
+_SCRATCH = ".building"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -151,7 +153,9 @@ def _walk(base: str, pattern: re.Pattern[str] | None, follow_symlinks: bool) -> 
             real = os.path.realpath(entry.path)
             inside = follow_symlinks or _is_inside(real, home)
             if inside and os.path.isdir(entry.path):
-                if real not in ancestors:  # a link to a folder above would never end
+                if os.path.isdir(f"{entry.path}/{_SCRATCH}"):
+                    _log.info("%s: is a corpus, no input", entry.path)
+                elif real not in ancestors:  # a link to a folder above would never end
                     folders.append((entry.path, name + "/", (*ancestors, real)))
             elif pattern is None or pattern.fullmatch(name):
                 yield _local_file(entry.path, name, home=home, follow_symlinks=follow_symlinks)

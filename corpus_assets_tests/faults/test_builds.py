@@ -309,3 +309,12 @@ def test_the_shipped_settings_let_many_processes_write_their_events(tmp_path):
     results = [writer.communicate() for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * 3, results
     assert max(int(out) for out, _ in results) == 15
+
+
+def test_a_corpus_inside_its_input_folder_is_no_input_of_itself(tmp_path):
+    write_jsonl(tmp_path / "input" / "a.jsonl", ["text"])
+    first = write_corpus(tmp_path / "input", tmp_path / "input" / "built" / "corpus", workers=1)
+    again = write_corpus(tmp_path / "input", tmp_path / "input" / "built" / "corpus", workers=1)
+    matched = write_corpus(f"{tmp_path}/input/**", tmp_path / "other", workers=1)
+    assert [shard.key for shard in first.shards] == ["a.jsonl"]
+    assert first.fingerprint == again.fingerprint == matched.fingerprint
