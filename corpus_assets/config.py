@@ -92,6 +92,13 @@ class CorpusConfig(DocumentShape):
     statistics: StatisticsConfig = StatisticsConfig()
     training: TrainingConfig = TrainingConfig()
 
+    @field_validator("input", "root", "tokenizer")
+    @classmethod
+    def _can_be_a_path(cls, place: str | Path) -> str | Path:
+        if "\0" in str(place):
+            raise ValueError("expected a path without a NUL character")
+        return place
+
     @property
     def index_path(self) -> Path:
         return self.root / "shards.json"

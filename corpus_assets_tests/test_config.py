@@ -100,6 +100,13 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path, root):
         load_config(write_config(tmp_path, {"corpora": {"a": {"input": "x", "root": root}}}))
 
 
+@pytest.mark.parametrize("key", ["input", "root", "tokenizer"])
+def test_a_path_holds_no_nul(tmp_path, key):
+    entry = {"input": "x", "root": "y", key: "a\0b"}
+    with pytest.raises(ConfigError, match=rf"corpus a:\n  {key}: found .*without a NUL"):
+        load_config(write_config(tmp_path, {"corpora": {"a": entry}}))
+
+
 @pytest.mark.parametrize("root", ["in", "in/../in", "link"])
 def test_a_root_is_not_its_input(tmp_path, root):
     (tmp_path / "in").mkdir()

@@ -8,8 +8,10 @@ from dagster import DagsterEvent, DagsterRun
 from dagster._core.execution.plan.objects import StepFailureData
 
 from corpus_assets.defs.corpus import CORPUS_TAG, Corpus
+from corpus_assets.errors import CorpusError
 
 FAILED_PARTITIONS = "failed_partitions"
+_OURS = f"{CorpusError.__module__}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +60,9 @@ def summarize(
 
 
 def _cause(data: StepFailureData) -> str:
-    """The innermost error without its stack: Dagster wraps what a step raises."""
+    """The error that the step raised, without its stack: Dagster wraps it, and ours says more than its own cause."""
     error = data.error
-    while error is not None and error.cause is not None:
+    while error is not None and error.cause is not None and not error.message.startswith(_OURS):
         error = error.cause
     return error.message.strip() if error is not None else data.error_display_string
 

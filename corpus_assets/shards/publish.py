@@ -52,7 +52,8 @@ def scratch_folder(root: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            code = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(code, os.strerror(code))
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror}, expected a folder that can be written") from error
     return folder

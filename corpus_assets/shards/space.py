@@ -35,9 +35,12 @@ def require_space(config: CorpusConfig, files: Sequence[InputFile]) -> None:
     free = shutil.disk_usage(scratch_folder(config.root)).free
     if needed > free:
         raise DiskSpaceError(
-            f"{config.root}: {free / 1e9:.1f} GB free, expected about {needed / 1e9:.1f} GB "
-            f"for {len(files)} input shards"
+            f"{config.root}: {_amount(free)} free, expected about {_amount(needed)} for {len(files)} input shards"
         )
+
+
+def _amount(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def expected_tokens(config: CorpusConfig, file: InputFile) -> int:

@@ -6,12 +6,15 @@ Started as a program of its own with one end of a connection: that needs no fork
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpus_assets.errors import CorpusError, one_line
@@ -114,10 +117,9 @@ def run_task(
         return ended(None, str(error), held=True)
     except CorpusError as error:
         return ended(None, str(error))
-    except OSError as error:
-        place = error.filename or task.config.root
-        return ended(None, f"{task.file.name}: {error.strerror or error} ({place})")
     except Exception as error:
+        if (reason := _system_error(error, task.config.root)) is not None:
+            return ended(None, f"{task.file.name}: {reason}")
         # A defect of ours must not take the neighbours down, and must not be taken for a bad input.
         return ended(None, f"{task.file.name}: unexpected {type(error).__name__}: {error}")
     return ended(info, None, reused=reused)
@@ -141,3 +143,12 @@ def serve() -> None:
             connection.send(outcome)
         except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
             return
+
+
+def _system_error(error: Exception, root: Path) -> str | None:
+    """What the operating system refused, and where; HDF5 says it in many words of its own, and as RuntimeError too."""
+    number = re.search(r"errno = (\d+)", str(error))
+    if number is not None:
+        named = re.search(r"filename = '([^']*)'", str(error))
+        return f"{os.strerror(int(number[1]))} ({named[1] if named else root})"
+    return f"{error.strerror or error} ({error.filename or root})" if isinstance(error, OSError) else None

@@ -1,5 +1,7 @@
 """A failed run is one readable message, and reaches the user's notifier."""
 
+import shutil
+
 import dagster as dg
 import pytest
 
@@ -49,6 +51,17 @@ def test_the_summary_names_partitions_and_reasons(built, caplog):
     assert lines[1] == "toy__token_shards: 2 of 4 partitions failed"
     assert [line.split(":")[0] for line in lines[2:]] == ["b.jsonl", "d.jsonl"]
     assert summary.message in caplog.text
+
+
+def test_what_stops_a_whole_step_is_said_with_its_place(built):
+    """The error names the folder; the operating system's, behind it, does not."""
+    scratch = built.config.root / ".building"
+    shutil.rmtree(scratch)
+    scratch.touch()
+    summaries = []
+    sense(built, failed_run(built), summaries.append)
+    line = summaries[0].message.splitlines()[1]
+    assert line.endswith(f": {scratch}: File exists, expected a folder that can be written")
 
 
 def test_the_notifier_of_the_environment_is_called(built, monkeypatch):

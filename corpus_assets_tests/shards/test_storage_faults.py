@@ -47,7 +47,7 @@ def test_a_disk_that_fills_up_fails_the_partition_and_keeps_the_old_generation(b
     )
     assert ended.returncode == 1
     assert "1 of 2 input shards failed:\n  b.jsonl: " in ended.stderr
-    assert "File too large" in ended.stderr
+    assert f"\n  b.jsonl: File too large ({old.root})\n" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert load_index(old.root) == old
     assert validate_corpus(old.root).failed_shards == []
