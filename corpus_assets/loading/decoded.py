@@ -1,31 +1,32 @@
-"""Decoded chunks: a bounded cache, filled by threads that run ahead of the reader."""
+"""Decoded chunks: a bounded cache, and threads that decode what is missing."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
 
-import numpy as np
-
-from corpus_assets.loading.chunks import ChunkedShard
+from corpus_assets.loading.chunks import Chunk, ChunkedShard
 
 Place = tuple[int, int]  # shard, chunk
 
-_MAX_GROUP = 8
+_BLOCK_BYTES = 8 * 1024 * 1024
+_LEAST_SHARE = 2
 
 
 class DecodedChunks:
     """Serves decoded chunks, least recently used ones dropped beyond `cache_bytes`.
 
-    A thread takes a group of up to eight chunks at a time, since handing over costs as much as decoding a small
-    one. At most two groups per thread are decoded ahead, so that memory stays bounded however many chunks one
-    request needs. The threads end with this object.
+    What a request needs is decoded in blocks, so that memory stays bounded however much that is, and each block
+    in equal shares, one for each thread and the first for the caller's own: handing a chunk over costs as much as
+    decoding it, so that a thread is given as many as there are. The threads end with this object.
 
     Args:
         shards: chunked shards by number.
-        threads: decoding threads; 1 decodes in the caller's thread.
+        threads: threads that decode, the caller's included.
         cache_bytes: bound of the cache, in bytes of decoded tokens.
     """
 
@@ -34,74 +35,71 @@ class DecodedChunks:
         self._threads = threads
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
-        self._cache: OrderedDict[Place, np.ndarray] = OrderedDict()
+        self._cache: OrderedDict[Place, Chunk] = OrderedDict()
         self._cached_bytes = 0
         self._pool: ThreadPoolExecutor | None = None
 
-    def each(self, places: Sequence[Place]) -> Iterator[np.ndarray]:
+    def each(self, places: Sequence[Place]) -> Iterator[Chunk]:
         """The chunks at `places`, all different, in order; each is decoded at most once.
 
         Raises:
             ShardError, IndexMismatchError: see `ChunkedShard.read`.
         """
-        if self._threads == 1 or len(places) == 1:
-            yield from map(self._get, places)
-            return
-        size = min(_MAX_GROUP, -(-len(places) // (2 * self._threads)))
-        upcoming = (places[first : first + size] for first in range(0, len(places), size))
-        ahead: deque[list[np.ndarray] | Future[list[np.ndarray]]] = deque()
-        try:
-            while True:
-                while len(ahead) < 2 * self._threads and (group := next(upcoming, None)) is not None:
-                    ahead.append(self._all_cached(group) or self._submit(group))
-                if not ahead:
-                    return
-                chunks = ahead.popleft()
-                yield from chunks.result() if isinstance(chunks, Future) else chunks
-        finally:
-            for chunks in ahead:
-                if isinstance(chunks, Future):
-                    chunks.cancel()
+        first = 0
+        while first < len(places):
+            file = self._shards[places[first][0]].file
+            size = max(2 * self._threads, _BLOCK_BYTES // (file.chunk_size * file.itemsize))
+            yield from self._block(places[first : first + size])
+            first += size
 
-    def _submit(self, places: Sequence[Place]) -> Future[list[np.ndarray]]:
+    def _block(self, places: Sequence[Place]) -> list[Chunk]:
+        found = self._cached(places)
+        missing = [place for place in places if place not in found]
+        if missing:
+            decoded = dict(zip(missing, self._decode(missing), strict=True))
+            self._keep(decoded)
+            found |= decoded
+        return [found[place] for place in places]
+
+    def _decode(self, places: Sequence[Place]) -> list[Chunk]:
+        size = max(_LEAST_SHARE, -(-len(places) // self._threads))
+        own, *others = (places[first : first + size] for first in range(0, len(places), size))
+        futures = [self._submit(share) for share in others]
+        chunks = self._read(own)
+        for future in futures:
+            chunks += future.result()
+        return chunks
+
+    def _submit(self, places: Sequence[Place]) -> Future[list[Chunk]]:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="decode-chunk")
-            return self._pool.submit(lambda: [self._get(place) for place in places])
+                self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="decode-chunk")
+            return self._pool.submit(self._read, places)
 
-    def _all_cached(self, places: Sequence[Place]) -> list[np.ndarray] | None:
-        """The chunks of a group that needs no thread."""
-        found = []
-        for place in places:
-            if (chunk := self._cached(place)) is None:
-                return None
-            found.append(chunk)
+    def _read(self, places: Sequence[Place]) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for shard, of_shard in groupby(places, itemgetter(0)):
+            chunks += self._shards[shard].read([chunk for _, chunk in of_shard])
+        return chunks
+
+    def _cached(self, places: Sequence[Place]) -> dict[Place, Chunk]:
+        found = {}
+        with self._lock:
+            for place in places:
+                if (chunk := self._cache.get(place)) is not None:
+                    self._cache.move_to_end(place)
+                    found[place] = chunk
         return found
 
-    def _cached(self, place: Place) -> np.ndarray | None:
+    def _keep(self, chunks: dict[Place, Chunk]) -> None:
         with self._lock:
-            chunk = self._cache.get(place)
-            if chunk is not None:
-                self._cache.move_to_end(place)
-            return chunk
-
-    def _get(self, place: Place) -> np.ndarray:
-        chunk = self._cached(place)
-        if chunk is None:
-            shard, number = place
-            chunk = self._shards[shard].read(number)
-            self._keep(place, chunk)
-        return chunk
-
-    def _keep(self, place: Place, chunk: np.ndarray) -> None:
-        with self._lock:
-            if place in self._cache:
-                return
-            self._cache[place] = chunk
-            self._cached_bytes += chunk.nbytes
+            for place, chunk in chunks.items():
+                if place not in self._cache:
+                    self._cache[place] = chunk
+                    self._cached_bytes += chunk.stored.nbytes
             while self._cached_bytes > self._cache_bytes:
                 _, dropped = self._cache.popitem(last=False)
-                self._cached_bytes -= dropped.nbytes
+                self._cached_bytes -= dropped.stored.nbytes
 
     @property
     def cached_bytes(self) -> int:

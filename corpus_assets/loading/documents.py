@@ -94,7 +94,9 @@ class _Values:
         from corpus_assets.loading.chunks import ChunkedShard
 
         chunk, place = divmod(number, self._file.chunk_size)
-        return int(ChunkedShard(self._file, _INT64).read(chunk)[place])
+        value = np.empty(1, _INT64)
+        ChunkedShard(self._file, _INT64).read([chunk])[0].fill(value, place)
+        return int(value[0])
 
     def __enter__(self) -> _Values:
         return self

@@ -1,10 +1,9 @@
-"""Which piece of which shard and chunk each part of a window comes from: arithmetic on arrays, without I/O."""
+"""Which piece of which shard and chunk each range of tokens comes from: arithmetic on arrays, without I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,62 +15,59 @@ class Grid:
     Attributes:
         bounds: (S + 1,) int64, first position of each non-empty shard, then the token count.
         unit_sizes: (S,) int64, tokens per unit of each shard.
+        first_units: (S + 1,) int64, units before each shard, then all.
     """
 
     bounds: np.ndarray
     unit_sizes: np.ndarray
+    first_units: np.ndarray
+
+    @classmethod
+    def of(cls, token_counts: Sequence[int], unit_sizes: Sequence[int]) -> Grid:
+        """The grid of non-empty shards, each cut into units of so many tokens, the last one shorter."""
+        counts, sizes = np.array(token_counts, np.int64), np.array(unit_sizes, np.int64)
+        units = -(-counts // sizes)
+        return cls(np.concatenate([[0], counts.cumsum()]), sizes, np.concatenate([[0], units.cumsum()]))
+
+    def units_at(self, positions: np.ndarray) -> np.ndarray:
+        """The unit that holds each position, counted through all shards."""
+        shards = self.bounds.searchsorted(positions, side="right") - 1
+        return self.first_units[shards] + (positions - self.bounds[shards]) // self.unit_sizes[shards]
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Parts of windows, each inside one unit, ordered by shard and unit; arrays of equal length.
+    """Parts of ranges, each inside one unit, in order; arrays of equal length.
 
-    Piece i is tokens [offsets[i], offsets[i] + sizes[i]) of unit units[i] of shard shards[i]; it belongs into
-    row rows[i] from column columns[i] on.
+    Piece i is tokens [firsts[i], stops[i]) of unit units[i] of shard shards[i].
     """
 
     shards: np.ndarray
     units: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-
-    def by_unit(self) -> Iterator[tuple[int, int, slice]]:
-        """(shard, unit, pieces of that unit) in order, each unit once."""
-        if not self.shards.size:
-            return
-        changes = np.flatnonzero((np.diff(self.shards) != 0) | (np.diff(self.units) != 0)) + 1
-        edges = [0, *changes.tolist(), len(self.shards)]
-        for first, last in pairwise(edges):
-            yield int(self.shards[first]), int(self.units[first]), slice(first, last)
+    firsts: np.ndarray
+    stops: np.ndarray
 
 
-def split_windows(starts: np.ndarray, length: int, grid: Grid) -> Pieces:
-    """The pieces of the windows [start, start + length).
+def covered(starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Firsts and stops of the ranges that the windows [start, start + length) cover, in order, none touching."""
+    ordered = np.sort(starts)
+    gaps = (ordered[1:] - ordered[:-1] > length).nonzero()[0]
+    return np.append(ordered[:1], ordered[gaps + 1]), np.append(ordered[gaps], ordered[-1:]) + length
 
-    Args:
-        starts: (B,) int64; each window lies inside the corpus.
-        length: tokens per window, at least 1.
-        grid: how the corpus is cut.
-    """
-    found: list[tuple[np.ndarray, ...]] = []
-    rows = np.arange(len(starts))
-    positions, ends = starts, starts + length
-    while rows.size:
-        shards = np.searchsorted(grid.bounds, positions, side="right") - 1
-        local = positions - grid.bounds[shards]
-        unit_sizes = grid.unit_sizes[shards]
-        units = local // unit_sizes
-        unit_starts = grid.bounds[shards] + units * unit_sizes
-        # Subtracting before adding keeps unit sizes up to 2^62 inside int64.
-        left = np.minimum(unit_sizes - (positions - unit_starts), grid.bounds[shards + 1] - positions)
-        sizes = np.minimum(left, ends - positions)
-        columns = positions - (ends - length)
-        found.append((shards, units, rows, columns, positions - unit_starts, sizes))
-        positions = positions + sizes
-        more = positions < ends
-        rows, positions, ends = rows[more], positions[more], ends[more]
-    columns_of = [np.concatenate(parts) for parts in zip(*found, strict=True)] if found else [rows] * 6
-    order = np.lexsort((columns_of[2], columns_of[1], columns_of[0]))
-    return Pieces(*(column[order] for column in columns_of))
+
+def split(firsts: np.ndarray, stops: np.ndarray, grid: Grid) -> Pieces:
+    """The pieces of the ranges [first, stop), none empty, all inside the corpus; both (R,) int64."""
+    before = grid.units_at(firsts)
+    counts = grid.units_at(stops - 1) - before + 1
+    ranges = np.arange(len(firsts)).repeat(counts)
+    units = np.arange(len(ranges)) + (before - counts.cumsum() + counts)[ranges]
+    shards = grid.first_units.searchsorted(units, side="right") - 1
+    numbers = units - grid.first_units[shards]
+    begins = grid.bounds[shards] + numbers * grid.unit_sizes[shards]
+    ends = np.minimum(begins + grid.unit_sizes[shards], grid.bounds[shards + 1])
+    return Pieces(
+        shards,
+        numbers,
+        np.maximum(firsts[ranges], begins) - begins,
+        np.minimum(stops[ranges], ends) - begins,
+    )

@@ -6,18 +6,19 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
-from corpus_assets.loading.chunks import ChunkedShard
+from corpus_assets.loading.chunks import Chunk, ChunkedShard
 from corpus_assets.loading.decoded import DecodedChunks
 from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.mapping import Access
-from corpus_assets.loading.pieces import Grid, split_windows
+from corpus_assets.loading.mapping import LARGE_WINDOW_BYTES, Access, windows_of
+from corpus_assets.loading.pieces import Grid, covered, split
 
 MAX_OPEN_MAPPINGS = 4096
-_WHOLE_SHARD = 2**62
 
 
 class MappedShards:
@@ -89,10 +90,9 @@ class PiecewiseReader:
         self._max_open_mappings = max_open_mappings
         self._advice: int | None = None
         self._chunked = frozenset(i for i, file in enumerate(files) if file.offset is None)
-        sizes = [file.chunk_size if file.offset is None else _WHOLE_SHARD for file in files]
-        self._grid = Grid(
-            bounds=np.cumsum([0, *(file.token_count for file in files)], dtype=np.int64),
-            unit_sizes=np.array(sizes, np.int64),
+        self._grid = Grid.of(
+            [file.token_count for file in files],
+            [file.chunk_size if file.offset is None else file.token_count for file in files],
         )
         self._start()
 
@@ -109,27 +109,37 @@ class PiecewiseReader:
         """Tokens [start, stop) as a fresh array."""
         if start == stop:
             return np.empty(0, self._dtype)
-        return self.rows(np.array([start], np.int64), stop - start)[0]
+        return self._ranges(np.array([start]), np.array([stop]))
 
     def rows(self, starts: np.ndarray, length: int) -> np.ndarray:
         """(B, length) fresh array of the windows at `starts`, all inside the corpus."""
+        if not starts.size:
+            return np.empty((0, length), self._dtype)
+        if length * self._dtype.itemsize > LARGE_WINDOW_BYTES:
+            return np.stack([self.read(start, start + length) for start in starts.tolist()])
+        # What the windows cover is read once and in order; each of them then lies in one run of that.
+        firsts, stops = covered(starts, length)
+        tokens = self._ranges(firsts, stops)
+        shifts = (stops - firsts).cumsum() - stops
+        places = starts + shifts[firsts.searchsorted(starts, side="right") - 1]
+        return windows_of(tokens, length)[places].view(self._dtype).reshape(len(starts), length)
+
+    def _ranges(self, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        """The tokens of the ranges [first, stop), one after the other."""
         if self._process != os.getpid():
             self._start()
-        tokens = np.empty((len(starts), length), self._dtype)
-        pieces = split_windows(starts, length, self._grid)
-        groups = list(pieces.by_unit())
-        target, places = _memory_of(tokens), (pieces.rows * length + pieces.columns).tolist()
-        offsets, sizes = pieces.offsets.tolist(), pieces.sizes.tolist()
-        for (_, _, group), unit in zip(groups, self._units(groups), strict=True):
-            source = _memory_of(unit)
-            for place, offset, size in zip(places[group], offsets[group], sizes[group], strict=True):
-                target[place : place + size] = source[offset : offset + size]
+        tokens = np.empty(int((stops - firsts).sum()), self._dtype)
+        pieces = split(firsts, stops, self._grid)
+        table = np.stack([pieces.shards, pieces.units, pieces.firsts, pieces.stops], axis=1).tolist()
+        by_unit = [(unit, list(of_unit)) for unit, of_unit in groupby(map(tuple, table), itemgetter(0, 1))]
+        chunks = self._decoded.each([unit for unit, _ in by_unit if unit[0] in self._chunked])
+        position = 0
+        for (shard, _), of_unit in by_unit:
+            chunk = next(chunks) if shard in self._chunked else Chunk(self._mapped.get(shard), self._dtype)
+            for _, _, first, stop in of_unit:
+                chunk.fill(tokens[position : position + stop - first], first)
+                position += stop - first
         return tokens
-
-    def _units(self, groups: list[tuple[int, int, slice]]) -> Iterator[np.ndarray]:
-        chunks = self._decoded.each([(shard, unit) for shard, unit, _ in groups if shard in self._chunked])
-        for shard, _, _ in groups:
-            yield next(chunks) if shard in self._chunked else self._mapped.get(shard)
 
     def advise(self, access: Access) -> None:
         """Choose the kernel's read-ahead for mapped shards."""
@@ -137,8 +147,3 @@ class PiecewiseReader:
         if hasattr(mmap, advice):
             self._advice = getattr(mmap, advice)
             self._start()
-
-
-def _memory_of(tokens: np.ndarray) -> memoryview:
-    """One dimension of items without a byte order: memoryviews copy no others."""
-    return memoryview(tokens.reshape(-1).view(f"u{tokens.itemsize}"))  # type: ignore[arg-type]

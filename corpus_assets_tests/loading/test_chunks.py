@@ -16,6 +16,7 @@ from corpus_assets.shards.records import ShardIndex
 from corpus_assets_tests.loading.corpora import random_shards, tokens_of, write_corpus_of
 
 U16 = np.dtype("<u2")
+BLOCK_BYTES = 8 * 1024 * 1024
 CODECS = ["gzip", "lzf", "zstd", "blosc2"]
 
 
@@ -25,6 +26,12 @@ def _chunked(index):
     )
 
 
+def _tokens(chunk):
+    tokens = np.empty(chunk.stored.shape[-1], chunk.dtype)
+    chunk.fill(tokens, 0)
+    return tokens
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("max_token_id", [60_000, 100_000])
 def test_each_codec_decodes_to_what_was_written(tmp_path, codec, max_token_id):
@@ -32,10 +39,14 @@ def test_each_codec_decodes_to_what_was_written(tmp_path, codec, max_token_id):
     shard = _chunked(
         write_corpus_of(tmp_path, shards, compression=codec, chunk_size=64, max_token_id=max_token_id)
     )
-    chunks = [shard.read(number) for number in range(16)]
-    assert [len(chunk) for chunk in chunks] == [64] * 15 + [40]
-    assert np.array_equal(np.concatenate(chunks), tokens_of(shards))
-    assert not chunks[0].flags.writeable
+    chunks = shard.read(range(16))
+    tokens = [_tokens(chunk) for chunk in chunks]
+    assert [len(part) for part in tokens] == [64] * 15 + [40]
+    assert np.array_equal(np.concatenate(tokens), tokens_of(shards))
+    assert not chunks[0].stored.flags.writeable
+    part = np.empty(3, chunks[7].dtype)
+    chunks[7].fill(part, 10)
+    assert np.array_equal(part, tokens[7][10:13])
 
 
 class CountingShard(ChunkedShard):
@@ -45,9 +56,9 @@ class CountingShard(ChunkedShard):
         super().__init__(*arguments)
         self.decoded = []
 
-    def read(self, chunk):
-        self.decoded.append(chunk)
-        return super().read(chunk)
+    def read(self, chunks):
+        self.decoded += chunks
+        return super().read(chunks)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -60,11 +71,15 @@ def test_a_chunk_is_decoded_once_per_request_and_kept_within_bounds(
     shard = CountingShard(token_files(index, U16)[0], U16)
     decoded = DecodedChunks({0: shard}, threads=threads, cache_bytes=cache_chunks * 32)
     places = [(0, number) for number in range(10)]
-    assert np.array_equal(np.concatenate(list(decoded.each(places))), tokens_of(shards))
+    assert np.array_equal(
+        np.concatenate([_tokens(chunk) for chunk in decoded.each(places)]), tokens_of(shards)
+    )
     assert sorted(shard.decoded) == list(range(10))
     assert decoded.cached_bytes == cache_chunks * 32
     shard.decoded.clear()
-    assert np.array_equal(np.concatenate(list(decoded.each(places))), tokens_of(shards))
+    assert np.array_equal(
+        np.concatenate([_tokens(chunk) for chunk in decoded.each(places)]), tokens_of(shards)
+    )
     least, most = second_pass
     assert least <= len(shard.decoded) <= most
 
@@ -90,14 +105,16 @@ def test_the_least_recently_used_chunk_is_dropped(tmp_path):
     assert shard.decoded == [0, 1, 2, 1]
 
 
-def test_threads_run_a_bounded_number_of_chunks_ahead(tmp_path):
-    index = write_corpus_of(tmp_path, random_shards([1600]), compression="gzip", chunk_size=16)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_request_is_decoded_in_blocks_of_bounded_size(tmp_path, threads):
+    chunk_size = BLOCK_BYTES // 2 // 8  # eight chunks to a block
+    index = write_corpus_of(tmp_path, [[[5] * (20 * chunk_size)]], compression="zstd", chunk_size=chunk_size)
     shard = CountingShard(token_files(index, U16)[0], U16)
-    decoded = DecodedChunks({0: shard}, threads=2, cache_bytes=0)
-    chunks = decoded.each([(0, number) for number in range(100)])
+    decoded = DecodedChunks({0: shard}, threads=threads, cache_bytes=0)
+    chunks = decoded.each([(0, number) for number in range(20)])
     next(chunks)
-    chunks.close()
-    assert len(shard.decoded) <= 2 * 2 * 8
+    assert sorted(shard.decoded) == list(range(8))
+    assert len(list(chunks)) == 19
 
 
 def _chunk_place(path, number, chunk_size):
