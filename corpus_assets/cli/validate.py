@@ -36,7 +36,8 @@ def command(config_file: str | None, corpus: str, *, quick: bool, workers: int |
     """Compare a built corpus with its index and list everything that is wrong at once.
 
     NAME is a corpus of corpora.yaml; PATH is a shards.json, its folder or a released generation. The full
-    validation re-hashes every shard; a flipped bit is reported with its shard and token range.
+    validation re-hashes every shard; a flipped bit is reported with its shard and token range. A generation with
+    findings is not released any more, until a full validation finds none.
 
     """
     path = index_path(config_file, corpus)
@@ -102,15 +103,17 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
     from corpus_assets.cli.amounts import amount, counted
     from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.errors import IndexMismatchError
+    from corpus_assets.shards.damage import record_validation
     from corpus_assets.shards.index import load_index
-    from corpus_assets.shards.records import ShardInfo
+    from corpus_assets.shards.records import ShardIndex, ShardInfo
     from corpus_assets.shards.validate import validate_corpus
 
+    index: ShardIndex | None
     try:
         index = load_index(path)
         total, count = sum(shard.file_bytes for shard in index.shards), len(index.shards)
     except IndexMismatchError:
-        total, count = 0, 0  # a finding, which the validation reports
+        index, total, count = None, 0, 0  # a finding, which the validation reports
     done, shards, lock, began = 0, 0, threading.Lock(), time.monotonic()
     with ProgressDisplay() as display:
         display.stage(f"{'comparing' if quick else 'hashing'} {counted(count, 'shard')}")
@@ -123,7 +126,10 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
                 words = f"{shards}/{count} shards{rate}"
                 display.show(done, total, words=words, line=f"validated {words}")
 
-        return validate_corpus(path, quick=quick, workers=workers, on_shard=on_shard)
+        report = validate_corpus(path, quick=quick, workers=workers, on_shard=on_shard)
+        if index is not None and not (quick and report.ok):
+            record_validation(index.root, report)
+        return report
 
 
 def _show(path: Path, report: ValidationReport, *, quick: bool) -> None:

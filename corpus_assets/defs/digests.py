@@ -7,12 +7,12 @@ from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.evaluation import check_result
 from corpus_assets.defs.metadata import TABLE_ROWS, table
 from corpus_assets.defs.refusal import refusals
+from corpus_assets.shards.damage import COVERAGE, record_validation
 from corpus_assets.shards.index import load_index
 from corpus_assets.shards.inspection import Finding
 from corpus_assets.shards.validate import ValidationReport, validate_corpus
 
 DIGESTS_CLAIM = "digests_match"
-COVERAGE = "coverage"  # inputs that came since belong to the next generation; shard_index has the claim
 
 
 def shard_digests_asset(corpus: Corpus) -> dg.AssetsDefinition:
@@ -32,6 +32,7 @@ def shard_digests_asset(corpus: Corpus) -> dg.AssetsDefinition:
         with refusals():
             index = load_index(config.index_path)
             report = validate_corpus(config.index_path, workers=config.workers)
+            record_validation(config.root, report)
         findings = [finding for finding in report.findings if finding.check != COVERAGE]
         return dg.MaterializeResult(
             metadata={

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpus_assets.errors import IndexMismatchError
+from corpus_assets.shards.damage import damage_path
 from corpus_assets.shards.index import INDEX, RELEASES, SHARDS, current_shard, load_index, record_path
 from corpus_assets.shards.lease import STALE_AFTER, clear_stale, held_leases
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.quarantine import FOLDER as QUARANTINE
 from corpus_assets.shards.readers import paths_being_read
-from corpus_assets.shards.release import RELEASE, load_release
+from corpus_assets.shards.release import RELEASE, release_record
 
 _BUILT = re.compile(r"(?P<key>.+)-(?P<build>[0-9a-f]{16})\.(?:h5|jsonl)")
 
@@ -59,7 +60,9 @@ def find_garbage(root: Path, *, keep_releases: int | None = None) -> list[Garbag
     found += _garbage(_old_quarantine(root, wanted), "rejects of an earlier build")
     for release in old:
         generation = release.with_name(f"{release.stem}.{INDEX}")
-        found += _garbage([release, generation], "a release beyond those kept")
+        found += _garbage(
+            [release, generation, damage_path(root, release.stem)], "a release beyond those kept"
+        )
     return sorted(found, key=lambda item: item.path)
 
 
@@ -101,7 +104,7 @@ def _old_quarantine(root: Path, wanted: set[str]) -> Iterator[Path]:
 def _releases(root: Path) -> list[Path]:
     """The records of all releases, the latest first."""
     paths = [path for path in (root / RELEASES).glob("*.json") if not path.name.endswith(f".{INDEX}")]
-    return sorted(paths, key=lambda path: load_release(root, path.stem).created, reverse=True)
+    return sorted(paths, key=lambda path: release_record(root, path.stem).created, reverse=True)
 
 
 def _old_releases(root: Path, keep: int | None) -> list[Path]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from corpus_assets.errors import NotReleasedError
+from corpus_assets.shards.damage import refuse_damaged
 from corpus_assets.shards.index import INDEX, RELEASES, publish_index
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.records import ShardIndex
@@ -75,10 +76,21 @@ def generation_path(root: Path, fingerprint: str) -> Path:
 
 
 def load_release(root: Path, fingerprint: str | None = None) -> Release:
-    """The release of the generation `fingerprint`, else the latest.
+    """The release of the generation `fingerprint`, else the latest, to be relied upon.
 
     Raises:
-        NotReleasedError: there is none, or it is damaged.
+        NotReleasedError: there is none, its record is damaged, or a validation found the generation damaged.
+    """
+    release = release_record(root, fingerprint)
+    refuse_damaged(root, release.fingerprint)
+    return release
+
+
+def release_record(root: Path, fingerprint: str | None = None) -> Release:
+    """What was released, whatever has been found since.
+
+    Raises:
+        NotReleasedError: there is none, or its record is damaged.
     """
     path = root / RELEASE if fingerprint is None else _release_path(root, fingerprint)
     release = _read(path)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from corpus_assets.shards.damage import record_validation
 from corpus_assets.shards.index import load_index
 from corpus_assets.shards.manifest import observe_inputs
 from corpus_assets.shards.pipeline import ShardedTokenizationPipeline
@@ -42,7 +43,9 @@ def repair_corpus(
     index = load_index(config.index_path)
     recorded = {shard.key: shard for shard in index.shards}
     if keys is None:
-        keys = validate_corpus(config.index_path, workers=workers).failed_shards
+        report = validate_corpus(config.index_path, workers=workers)
+        record_validation(config.root, report)
+        keys = report.failed_shards
     manifest = observe_inputs(config)
     possible, repairs = [], []
     for key in keys:
@@ -59,4 +62,6 @@ def repair_corpus(
         hint = "; if its tokenizer or an option has changed since, build the corpus"
         error = None if outcome.error is None else outcome.error + hint
         repairs.append(Repair(key=outcome.key, error=error))
+    if repairs and not any(repair.error for repair in repairs):
+        record_validation(config.root, validate_corpus(config.index_path, workers=workers))
     return sorted(repairs, key=lambda repair: repair.key)

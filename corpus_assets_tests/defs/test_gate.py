@@ -10,12 +10,14 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.events.log import EventLogEntry
 
+from corpus_assets import MmapTokenStore
 from corpus_assets.defs.factory import corpus_definitions
 from corpus_assets.defs.gate import blocking_checks, gate
 from corpus_assets.defs.jobs import tail_keys
 from corpus_assets.defs.launch import build_corpus
+from corpus_assets.errors import NotReleasedError
 from corpus_assets.shards.index import load_index
-from corpus_assets.shards.release import load_release
+from corpus_assets.shards.release import load_release, release_record
 from corpus_assets_tests.defs.conftest import write_input
 
 ALL = "shard_index", "shard_digests", "corpus_statistics", "loader_throughput", "training_release", "training"
@@ -83,14 +85,17 @@ def test_a_flipped_byte_fails_the_digest_check_and_training_in_the_same_run_does
 def test_after_a_failed_digest_check_neither_starts_alone(built, asset):
     flip_a_byte(built)
     materialize(built, "shard_digests")
-    before = load_release(built.config.root)
+    before = release_record(built.config.root)
     result = materialize(built, asset)
     assert not result.success
     message = failure_of(result, asset)
     assert "1 of 5 blocking checks did not pass" in message
     assert "NOT PASSED  digests_match: failed: 1 of 4 shards differ: b.jsonl" in message
     assert "passed  one_tokenizer: byte" in message
-    assert load_release(built.config.root) == before
+    assert release_record(built.config.root) == before
+    # Nor does a trainer that knows nothing of Dagster.
+    with pytest.raises(NotReleasedError, match="was released, but is damaged"):
+        MmapTokenStore(built.config.root, require_release=True)
 
 
 def test_a_corpus_that_was_never_checked_is_not_released(built):
