@@ -186,14 +186,14 @@ from corpus_assets.shards.manifest import observe_inputs
 from corpus_assets.tokenizers import ByteTokenizer
 config = parse_corpus("c", {"input": "input", "root": "corpus"}, base=Path(sys.argv[1]), where="test")
 for file in observe_inputs(config).files:
-    print(build_shard(file, config, ByteTokenizer())[0].sha256)
+    print("found" if build_shard(file, config, ByteTokenizer())[1] else "built")
 """
 
 
 @pytest.mark.parametrize("locking", ["FALSE", "TRUE", "BEST_EFFORT"])
 def test_a_partition_has_one_builder_whatever_hdf5_is_told_about_locks(tmp_path, locking):
     """Two processes build the same partition at once: one builds, the other is refused or finds it built."""
-    write_jsonl(tmp_path / "input" / "a.jsonl", ["some text"] * 20_000)
+    write_jsonl(tmp_path / "input" / "a.jsonl", ["some text"] * 200_000)
     environment = {**os.environ, "HDF5_USE_FILE_LOCKING": locking}
     builders = [
         subprocess.Popen(
@@ -206,7 +206,6 @@ def test_a_partition_has_one_builder_whatever_hdf5_is_told_about_locks(tmp_path,
         for _ in range(2)
     ]
     results = [builder.communicate() for builder in builders]
-    built = {out for out, _ in results if out}
-    assert len(built) == 1
+    assert sorted(out for out, _ in results if out != "found\n") in (["built\n"], ["", "built\n"])
     assert all(out or "LeaseHeldError: a.jsonl: being built by process" in error for out, error in results)
     assert len(list((tmp_path / "corpus" / "shards").glob("*.h5"))) == 1

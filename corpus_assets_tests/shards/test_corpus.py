@@ -62,6 +62,7 @@ def test_rejects_are_counted_by_reason_and_kept_with_their_bytes(tmp_path):
     index = write_corpus(tmp_path / "input", tmp_path / "corpus", max_reject_fraction=0.05)
     ledger = index.ledger
     assert (ledger.rows, ledger.documents, ledger.blank, ledger.rejected_count) == (101, 97, 1, 3)
+    assert ledger.rejected == {"null_text": 1, "text_not_a_string": 1, "bad_utf8": 1}
     (quarantine,) = (tmp_path / "corpus" / "quarantine").iterdir()
     lines = [orjson.loads(line) for line in quarantine.read_bytes().splitlines()]
     assert [line["row"] for line in lines] == [97, 99, 100]

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpus_assets import load_index, validate_corpus, write_corpus
+from corpus_assets.errors import IndexMismatchError
 from corpus_assets.shards.index import publish_record, write_index
 from corpus_assets.shards.publish import scratch_folder
 from corpus_assets.shards.statistics import corpus_statistics
@@ -66,12 +68,40 @@ def test_any_flipped_bit_of_a_shard_is_found(request, tmp_path_factory, fixture,
     root = tmp_path_factory.mktemp("flipped")
     corpus = Path(shutil.copytree(request.getfixturevalue(fixture), root / "corpus"))
     info = load_index(corpus).shards[0]
-    offset = data.draw(st.integers(0, info.file_bytes - 1))
+    tokens = st.integers(info.data_offset, info.data_offset + info.data_bytes - 1)
+    offset = data.draw(st.integers(0, info.file_bytes - 1) | tokens)
     flip(corpus / info.path, offset, data.draw(st.integers(0, 7)))
     assert validate_corpus(corpus).failed_shards == ["a.jsonl"]
     in_tokens = 0 <= offset - info.data_offset < info.data_bytes
     assert validate_corpus(corpus, quick=True).ok == in_tokens
     shutil.rmtree(root)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_flipped_bit_of_the_index_is_refused(tmp_path_factory, sound, data):
+    root = tmp_path_factory.mktemp("index")
+    index, content = load_index(sound), (sound / "shards.json").read_bytes()
+    offset = data.draw(st.integers(0, len(content) - 1))
+    (root / "shards.json").write_bytes(content)
+    flip(root / "shards.json", offset, data.draw(st.integers(0, 7)))
+    try:
+        assert load_index(root).shards == index.shards  # white space alone
+    except IndexMismatchError:
+        return
+
+
+def test_any_number_of_the_index_is_under_its_checksum(sound, tmp_path):
+    """A digit that no other record disagrees with."""
+    content = (sound / "shards.json").read_text(encoding="utf-8")
+    for name in ("input_bytes", "window_size", "file_bytes", "global_start"):
+        changed = re.sub(
+            rf'("{name}": )(\d+)', lambda match: f"{match[1]}{int(match[2]) + 1}", content, count=1
+        )
+        assert changed != content
+        (tmp_path / "shards.json").write_text(changed, encoding="utf-8")
+        with pytest.raises(IndexMismatchError, match=r"checksum is .* it was damaged"):
+            load_index(tmp_path)
 
 
 def test_all_bad_shards_are_listed_at_once(corpus):

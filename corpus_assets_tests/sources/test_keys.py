@@ -50,6 +50,8 @@ names = st.text(st.characters() | st.sampled_from("_._./a"), min_size=1, max_siz
 
 @given(names)
 @example("\ud800")
+@example("a/b c,d[e]..f")
+@example("x/" * 150)
 def test_a_key_is_plain_and_leads_back_to_its_name(name):
     key = encode_key(name)
     assert re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", key)
