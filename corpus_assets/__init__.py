@@ -32,7 +32,7 @@ _ROOM_OF = {
     "DocumentDataset": "loading.datasets",
     "DocumentDataloader": "loading.document_loader",
     "RecordDataset": "loading.datasets",
-    "RecordDataloader": "loading.item_loader",
+    "RecordDataloader": "loading.record_loader",
     "MixtureDataloader": "loading.mixture",
     "SkipList": "loading.skipping",
     "WindowBatch": "loading.batches",
@@ -87,11 +87,11 @@ if TYPE_CHECKING:
     from corpus_assets.loading.datasets import DocumentDataset as DocumentDataset
     from corpus_assets.loading.datasets import RecordDataset as RecordDataset
     from corpus_assets.loading.document_loader import DocumentDataloader as DocumentDataloader
-    from corpus_assets.loading.item_loader import RecordDataloader as RecordDataloader
     from corpus_assets.loading.loader import SlidingWindowDataloader as SlidingWindowDataloader
     from corpus_assets.loading.mixture import MixtureDataloader as MixtureDataloader
     from corpus_assets.loading.packing import pack_documents as pack_documents
     from corpus_assets.loading.ragged import RaggedBatch as RaggedBatch
+    from corpus_assets.loading.record_loader import RecordDataloader as RecordDataloader
     from corpus_assets.loading.skipping import SkipList as SkipList
     from corpus_assets.loading.store import MmapTokenStore as MmapTokenStore
     from corpus_assets.shards.corpus import write_corpus as write_corpus

@@ -63,7 +63,16 @@ class BatchBuilder:
         self._batch_size = batch_size
         self._memory = RecycledMemory((2, batch_size, order.framing.window_size), dtype, spare=_SPARE_BATCHES)
         self._ignore_index = ignore_index
-        self._beside = beside
+        self.beside = beside
+
+    def batches(
+        self, first_step: int, step_stride: int, *, buffers: list[Batch] | None, first_buffer: int
+    ) -> Iterator[Batch | WindowBatch]:
+        """The batches of every stride-th step, in new arrays or in `buffers` in turn."""
+        for number, (starts, lengths) in enumerate(self.plans(first_step, step_stride), first_buffer):
+            batch = self.new() if buffers is None else buffers[number % len(buffers)]
+            yield self.fill(batch, starts, lengths)
+            del batch  # whose memory may serve the next one
 
     def plans(self, first: int, stride: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """(batch_size,) window starts, and their lengths where some are shorter, of every stride-th step.
@@ -91,9 +100,9 @@ class BatchBuilder:
             self._fill_whole(batch, starts)
         else:
             self._fill_padded(batch, starts, lengths)
-        if not self._beside:
+        if not self.beside:
             return batch
-        fields = self._beside.read(self._store, starts, lengths, self._order.framing.window_size)
+        fields = self.beside.read(self._store, starts, lengths, self._order.framing.window_size)
         return WindowBatch(*batch, fields)
 
     def _fill_whole(self, batch: Batch, starts: np.ndarray) -> None:

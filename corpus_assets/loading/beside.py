@@ -64,6 +64,18 @@ class Beside:
         for name in self.spans:
             store.span_index(name)
 
+    def form(self, store: MmapTokenStore) -> dict[str, Any]:
+        """The names of all columns, with the dtype of each."""
+        return {
+            "fields": {
+                name: "int64"
+                if name in COMPUTED_FIELDS
+                else str(self.streams[name].dtype if name in self.streams else store.field(name).dtype)
+                for name in (*self.fields, *self.target_fields)
+            },
+            "spans": list(self.spans),
+        }
+
     def read(
         self, store: MmapTokenStore, starts: np.ndarray, lengths: np.ndarray | None, window_size: int
     ) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -106,6 +106,10 @@ class DocumentDataset:
         values = read_ragged(self.store.get_slice, starts, stops, self.dtype)
         return RaggedBatch(values, offsets, documents, found)
 
+    def form(self) -> dict[str, Any]:
+        """What decides the form of a batch."""
+        return {"dtype": self.dtype, "fields": _field_dtypes(self.store, self.fields)}
+
     def _bounds(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         starts, stops = self.store.documents.bounds(documents)
         return starts, stops - (self.boundary == "drop")
@@ -151,6 +155,11 @@ class RecordDataset:
         """Whole records in the corpus."""
         return len(self.store) // self.length
 
+    def form(self) -> dict[str, Any]:
+        """What decides the form of a batch."""
+        fields = _field_dtypes(self.store, self.fields)
+        return {"length": self.length, "dtype": self.dtype, "fields": fields}
+
     @property
     def tail_tokens(self) -> int:
         """Tokens behind the last whole record, which belong to none."""
@@ -184,3 +193,7 @@ class RecordDataset:
         if not self.fields:
             return ids
         return Sample(ids, self.store.gather_fields(self.fields, starts, self.length))
+
+
+def _field_dtypes(store: MmapTokenStore, names: Sequence[str]) -> dict[str, str]:
+    return {name: "int64" if name in _COMPUTED else str(store.field(name).dtype) for name in names}

@@ -106,6 +106,11 @@ class DocumentDataloader(ItemDataloader):
         self._upcoming: deque[tuple[int, Cursor]] = deque()
 
     @property
+    def max_tokens(self) -> int | None:
+        """The budget of a batch; None where documents are counted."""
+        return self._max_tokens
+
+    @property
     def steps_per_epoch(self) -> int:
         """Steps in which an epoch's documents have all been seen; with tail="drop" its whole batches.
 
@@ -132,16 +137,17 @@ class DocumentDataloader(ItemDataloader):
     def _made(self, first_step: int, step_stride: int) -> Iterator[Any]:
         if self._max_tokens is None:
             return super()._made(first_step, step_stride)
-        upcoming = self._upcoming = deque()
-        return self._by_budget(first_step, step_stride, self._place_of(first_step), upcoming)
+        return self._by_budget(first_step, step_stride, self._place_of(first_step))
 
-    def _by_budget(
-        self, step: int, stride: int, start: Cursor, upcoming: deque[tuple[int, Cursor]]
-    ) -> Iterator[Any]:
+    def _started(self) -> Any:
+        self._upcoming = deque()  # shared with the copy that makes the batches
+        return super()._started()
+
+    def _by_budget(self, step: int, stride: int, start: Cursor) -> Iterator[Any]:
         for number, (cursor, batches) in enumerate(self._plan().rounds(start)):
             if number % stride == 0:
                 batch = self._documents.take(batches[self._rank])
-                upcoming.append((step + number, cursor))
+                self._upcoming.append((step + number, cursor))
                 yield batch
 
     def __next__(self) -> Any:

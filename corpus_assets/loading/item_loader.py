@@ -1,28 +1,23 @@
-"""ItemDataloader: what loaders of numbered samples have in common; and RecordDataloader, the plainest of them."""
+"""ItemDataloader: what loaders of numbered samples have in common."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from functools import partial as partial_of
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from corpus_assets.loading.consumed import refuse_unproven_items
-from corpus_assets.loading.datasets import RecordDataset
 from corpus_assets.loading.epochs import CorpusTooShortError, EpochOrder, Tail
-from corpus_assets.loading.framing import numbers_in
 from corpus_assets.loading.order import Order, scheme_of
 from corpus_assets.loading.provenance import CorpusRecord
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.stepped import SteppedLoader
 from corpus_assets.loading.store import MmapTokenStore
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
 
 TOKENS = "tokens"
 _PLANNED_SAMPLES = 4096
@@ -39,6 +34,9 @@ class Dataset(Protocol):
 
     def take(self, numbers: np.ndarray) -> Any:
         """A batch of the samples with these numbers."""
+
+    def form(self) -> dict[str, Any]:
+        """What decides the form of a batch."""
 
 
 class ItemDataloader(SteppedLoader[Any]):
@@ -137,6 +135,33 @@ class ItemDataloader(SteppedLoader[Any]):
                 yield self._dataset.take(items)
             first_step += steps_at_once * step_stride
 
+    @property
+    def store(self) -> MmapTokenStore:
+        """The corpus."""
+        return self._dataset.store
+
+    @property
+    def sample_order(self) -> EpochOrder:
+        """The samples' numbers in order."""
+        return self._order
+
+    def plan_samples(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Which samples have these numbers, counted from the run's first; see `read_samples`."""
+        return (self._order.items(*self._order.places_of(self._order.origin + numbers)),)
+
+    def read_samples(self, items: np.ndarray) -> Any:
+        """The samples that `plan_samples` found, as a batch."""
+        return self._dataset.take(items)
+
+    def mixed_options(self) -> list[tuple[str, Any, Any]]:
+        """See `SteppedLoader`."""
+        own = [("batch_size", self._batch_size, 1), ("tail", self._order.tail, "wrap")]
+        return [*super().mixed_options(), *own]
+
+    def batch_form(self) -> dict[str, Any]:
+        """What two loaders must have in common for their batches to be of one form."""
+        return {"batches of": self._kind, **self._dataset.form()}
+
     def _epoch_end(self, step: int) -> int:
         return self._order.epoch_end(step)
 
@@ -207,80 +232,3 @@ class ItemDataloader(SteppedLoader[Any]):
 
     def _take_over(self, was: EpochOrder, state: LoaderState) -> None:
         self._order.take_over(was, state.step)
-
-
-class RecordDataloader(ItemDataloader):
-    """Yields (batch_size, length) arrays of records, with fields a `Sample`, for ever.
-
-    Args:
-        store: the corpus.
-        length: tokens per record.
-        batch_size: records per batch of one rank.
-        seed, order, epoch, tail, skip: see `ItemDataloader`; skip leaves out records that touch what it names.
-        rank, world_size, worker, num_workers, prefetch, transform, transform_threads: see `SteppedLoader`.
-        dtype: integer type of a batch.
-        fields: names of per-token values.
-
-    Raises:
-        CorpusTooShortError: a CorpusError and ValueError: the corpus has not one record.
-        KeyError: a field that the corpus does not have.
-        ValueError: an option that does not fit.
-    """
-
-    def __init__(
-        self,
-        store: MmapTokenStore,
-        length: int,
-        batch_size: int,
-        *,
-        seed: int,
-        order: Order = "cyclic",
-        epoch: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-        worker: int = 0,
-        num_workers: int = 1,
-        tail: Tail = "wrap",
-        dtype: DTypeLike = np.int64,
-        prefetch: int = 0,
-        fields: Sequence[str] = (),
-        skip: SkipList | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        transform_threads: int = 0,
-    ) -> None:
-        self._length = length
-        super().__init__(
-            RecordDataset(store, length, fields=fields, dtype=dtype),
-            kind="records",
-            seed=seed,
-            order=order,
-            epoch=epoch,
-            tail=tail,
-            batch_size=batch_size,
-            skip=skip,
-            options={"length": length, "global_batch": batch_size * world_size},
-            rank=rank,
-            world_size=world_size,
-            worker=worker,
-            num_workers=num_workers,
-            prefetch=prefetch,
-            transform=transform,
-            transform_threads=transform_threads,
-        )
-
-    def _skipped(self, skip: SkipList) -> np.ndarray:
-        store = self._dataset.store
-        count = len(self._dataset)
-        if skip.windows and skip.windows[-1][1] > count:
-            raise IndexError(f"skipped records are {list(skip.windows[-1])}, the corpus has {count}")
-        touched = [
-            (start // self._length, min(count, (stop - 1) // self._length + 1))
-            for start, stop in skip.stretches(store.documents if skip.documents else None)
-        ]
-        return numbers_in([*touched, *skip.windows])
-
-    def _stretches(self, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return items * self._length, (items + 1) * self._length
-
-    def _other_count(self, other: CorpusRecord) -> int:
-        return sum(mark.token_count for mark in other.marks) // self._length

@@ -14,7 +14,7 @@ from corpus_assets.loading.advice import access_for, memory_size
 from corpus_assets.loading.batches import Batch, BatchBuilder, WindowBatch
 from corpus_assets.loading.beside import Beside
 from corpus_assets.loading.consumed import refuse_unproven_windows
-from corpus_assets.loading.epochs import Tail
+from corpus_assets.loading.epochs import EpochOrder, Tail
 from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.options import check_buffers, check_dtype, framing_of
 from corpus_assets.loading.order import Order, WindowOrder, moves
@@ -211,16 +211,46 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         """
         numbers = item_numbers(numbers, self.window_count)
         starts, lengths = self._framing.locate(self._order.epochs.kept(numbers), None)
-        inputs, targets = np.empty((2, len(numbers), self._framing.window_size), self._dtype)
+        return self.read_samples(starts, lengths)
+
+    @property
+    def store(self) -> MmapTokenStore:
+        """The corpus."""
+        return self._store
+
+    @property
+    def sample_order(self) -> EpochOrder:
+        """The windows' numbers in order."""
+        return self._order.epochs
+
+    def plan_samples(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Where the samples with these numbers are, counted from the run's first; see `read_samples`."""
+        epochs = self._order.epochs
+        starts, lengths = self._order.windows_at(*epochs.places_of(epochs.origin + numbers))
+        return (starts,) if lengths is None else (starts, lengths)
+
+    def read_samples(self, starts: np.ndarray, lengths: np.ndarray | None = None) -> Batch | WindowBatch:
+        """The samples that `plan_samples` found, as a batch."""
+        inputs, targets = np.empty((2, len(starts), self._framing.window_size), self._dtype)
         return self._builder.fill((inputs, targets), starts, lengths)
 
+    def mixed_options(self) -> list[tuple[str, Any, Any]]:
+        """See `SteppedLoader`."""
+        own = [(name, self._options[name], value) for name, value in (("global_batch", 1), ("tail", "wrap"))]
+        return [*super().mixed_options(), *own, ("buffers", self._buffers, None)]
+
+    def batch_form(self) -> dict[str, Any]:
+        """What two loaders must have in common for their batches to be of one form."""
+        return {
+            "batches of": "windows",
+            "window_size": self._framing.window_size,
+            "dtype": self._dtype,
+            **self._builder.beside.form(self._store),
+        }
+
     def _made(self, first_step: int, step_stride: int) -> Iterator[Batch | WindowBatch]:
-        return _batches(
-            self._builder,
-            self._buffers,
-            first_step=first_step,
-            step_stride=step_stride,
-            first_buffer=self._yielded,
+        return self._builder.batches(
+            first_step, step_stride, buffers=self._buffers, first_buffer=self._yielded
         )
 
     def _epoch_end(self, step: int) -> int:
@@ -275,17 +305,3 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
     def _skipped_windows(self, skip: SkipList, order: Order) -> np.ndarray:
         documents = self._store.documents if skip.documents else None
         return skip.windows_of(self._framing, documents, moving=moves(order))
-
-
-def _batches(
-    builder: BatchBuilder,
-    buffers: list[Batch] | None,
-    *,
-    first_step: int,
-    step_stride: int,
-    first_buffer: int,
-) -> Iterator[Batch | WindowBatch]:
-    for number, (starts, lengths) in enumerate(builder.plans(first_step, step_stride), first_buffer):
-        batch = builder.new() if buffers is None else buffers[number % len(buffers)]
-        yield builder.fill(batch, starts, lengths)
-        del batch  # whose memory may serve the next one

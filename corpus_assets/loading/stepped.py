@@ -92,6 +92,17 @@ class SteppedLoader(ABC, Generic[B]):
     def _admit(self, state: LoaderState, *, allow_other_corpus: bool, allow_other_skip: bool) -> None:
         """Raise StateMismatchError unless this loader can go on from `state`; keep what else it says."""
 
+    def mixed_options(self) -> list[tuple[str, Any, Any]]:
+        """(name, found, expected) of the options that a mixture chooses itself."""
+        return [
+            ("rank", self._rank, 0),
+            ("world_size", self._world_size, 1),
+            ("worker", self._worker, 0),
+            ("num_workers", self._num_workers, 1),
+            ("prefetch", self._prefetch, 0),
+            ("transform", self._transform, None),
+        ]
+
     @property
     def step(self) -> int:
         """The global step that the workers' next round begins with; for one worker, the next step."""
@@ -150,7 +161,8 @@ class SteppedLoader(ABC, Generic[B]):
 
     def _started(self) -> Iterator[B] | Prefetcher[B]:
         self._process = os.getpid()
-        batches = self._made(self.step + self._worker, self._num_workers)
+        # Made by a copy: a thread that held the loader would keep it from being collected.
+        batches = copy.copy(self)._made(self.step + self._worker, self._num_workers)
         if self._transform is not None:
             batches = transformed(batches, self._transform, threads=self._transform_threads)
         if not self._prefetch:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corpus_assets.errors import CorpusError, StateMismatchError
 from corpus_assets.loading.document_loader import DocumentDataloader
-from corpus_assets.loading.item_loader import RecordDataloader
+from corpus_assets.loading.record_loader import RecordDataloader
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of

@@ -1,9 +1,7 @@
-import gc
 import json
 import os
 import pickle
 import signal
-import threading
 import warnings
 from itertools import islice
 
@@ -269,23 +267,6 @@ def test_a_failed_read_reaches_the_consumer_and_can_be_tried_again(tmp_path, pre
                 next(loader)
         hidden.rename(path)
         assert _take(loader, 3) == expected
-
-
-def test_the_thread_ends_with_the_loader(store):
-    loader = _loader(store, prefetch=2)
-    assert _prefetching() == 0
-    next(loader)
-    assert _prefetching() == 1
-    del loader
-    gc.collect()
-    assert _prefetching() == 0
-    with _loader(store, prefetch=2) as loader:
-        next(loader)
-    assert _prefetching() == 0
-
-
-def _prefetching():
-    return sum(thread.name == "prefetch-batches" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])

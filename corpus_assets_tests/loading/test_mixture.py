@@ -33,8 +33,29 @@ def stores(tmp_path_factory):
         store.close()
 
 
-def _loader(stores, **options):
-    return MixtureDataloader(stores, WEIGHTS, **{"window_size": 4, "batch_size": 6, "seed": 7, **options})
+MIXED = ("batch_size", "rank", "world_size", "worker", "num_workers", "prefetch", "seed")
+
+
+def _loader(stores, *, columns=(), skip=None, weights=WEIGHTS, **options):
+    """A mixture of windows; `columns` are fields of its loaders, what is not an option of the mixture theirs too."""
+    mixed = {name: options.pop(name) for name in MIXED if name in options}
+    fields = options.pop("fields", ())
+    loaders = {
+        name: SlidingWindowDataloader(
+            store,
+            4,
+            1,
+            **{
+                "seed": mixed.get("seed", 7),
+                "order": "cyclic",
+                "fields": columns,
+                "skip": (skip or {}).get(name),
+                **options,
+            },
+        )
+        for name, store in stores.items()
+    }
+    return MixtureDataloader(loaders, weights, **{"batch_size": 6, "seed": 7, "fields": fields, **mixed})
 
 
 def _take(loader, count):
@@ -71,7 +92,7 @@ def test_any_sample_can_be_asked_for_alone(weights, seed, samples):
 
 def test_rows_are_the_windows_of_each_corpus_in_its_own_order(stores):
     found = {name: [] for name in WEIGHTS}
-    loader = _loader(stores, fields=["corpus", "weight", "document_ids"])
+    loader = _loader(stores, fields=["corpus"], columns=["weight", "document_ids"])
     for inputs, targets, fields in islice(loader, 100):
         for row in range(6):
             name = list(WEIGHTS)[fields["corpus"][row]]
@@ -186,7 +207,7 @@ def test_corpora_of_different_tokenizers_are_refused(stores, tmp_path):
         MmapTokenStore(tmp_path) as other,
         pytest.raises(IndexMismatchError, match="corpus code has tokenizer"),
     ):
-        MixtureDataloader({"web": stores["web"], "code": other}, {"web": 1, "code": 1}, 4, 2, seed=0)
+        _loader({"web": stores["web"], "code": other}, weights={"web": 1, "code": 1})
 
 
 @pytest.mark.parametrize(
@@ -196,22 +217,26 @@ def test_corpora_of_different_tokenizers_are_refused(stores, tmp_path):
         ({**WEIGHTS, "web": 0}, {}, "expected one or more numbers above 0"),
         ({**WEIGHTS, "web": float("nan")}, {}, "expected one or more numbers above 0"),
         ({**WEIGHTS, "web": 1e-9}, {}, "expected none below 1/65536 of their sum"),
-        (WEIGHTS, {"skip": {"wab": SkipList()}}, "skip names wab"),
         (WEIGHTS, {"batch_size": 0}, "batch_size is 0"),
-        (WEIGHTS, {"fields": ["cu_seqlens"]}, "a mixture does not give"),
+        (WEIGHTS, {"fields": ["weight"]}, "fields have weight, expected corpus alone"),
+        (WEIGHTS, {"tail": "drop"}, "loader web has tail='drop', expected 'wrap' in a mixture"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(stores, weights, options, message):
     with pytest.raises(ValueError, match=message):
-        MixtureDataloader(stores, weights, **{"window_size": 4, "batch_size": 6, "seed": 7, **options})
+        _loader(stores, weights=weights, **options)
 
 
 def test_a_state_of_other_weights_is_refused(stores):
     state = _loader(stores).state_dict()
-    other = MixtureDataloader(stores, {**WEIGHTS, "web": 6}, 4, 6, seed=7)
+    other = _loader(stores, weights={**WEIGHTS, "web": 6})
     with pytest.raises(StateMismatchError, match=r"weights is .*5\.0.* in the state, .*6\.0.* in this"):
         other.load_state_dict(state)
     with pytest.raises(StateMismatchError, match="cursor is"):
         _loader(stores).load_state_dict({**state, "cursor": {}})
+    with pytest.raises(
+        StateMismatchError, match="order of web is 'cyclic' in the state, 'random' in this loader"
+    ):
+        _loader(stores, order="random").load_state_dict(state)
     with pytest.raises(ValueError, match="a mixture has no epochs of its own"):
         next(other.rest_of_epoch())

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from corpus_assets.loading.document_loader import DocumentDataloader
-from corpus_assets.loading.item_loader import RecordDataloader
 from corpus_assets.loading.loader import SlidingWindowDataloader
 from corpus_assets.loading.mixture import MixtureDataloader
 from corpus_assets.loading.ragged import RaggedBatch
+from corpus_assets.loading.record_loader import RecordDataloader
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets_tests.loading.shaped import random_docs, write_shaped
@@ -35,6 +35,14 @@ def _windows(stores, **options):
     return SlidingWindowDataloader(stores[0], 4, 6, seed=7, **options)
 
 
+def _mixture(stores, kind, *sizes, order, prefetch=0, **options):
+    loaders = {
+        name: kind(store, *sizes, seed=7, order=order, **options)
+        for name, store in zip("ab", stores, strict=True)
+    }
+    return MixtureDataloader(loaders, {"a": 2, "b": 1}, 6, seed=7, prefetch=prefetch)
+
+
 SHAPES = {
     "windows": _windows,
     "windows, whole batches only": lambda s, **o: _windows(s, tail="drop", **o),
@@ -48,7 +56,20 @@ SHAPES = {
     "documents by count": lambda s, **o: DocumentDataloader(s[0], 3, seed=7, **o),
     "documents by budget": lambda s, **o: DocumentDataloader(s[0], max_tokens=40, seed=7, **o),
     "records": lambda s, **o: RecordDataloader(s[0], 10, 3, seed=7, **o),
-    "mixture": lambda s, **o: MixtureDataloader({"a": s[0], "b": s[1]}, {"a": 2, "b": 1}, 4, 6, seed=7, **o),
+    "mixture": lambda s, **o: _mixture(s, SlidingWindowDataloader, 4, 1, **o),
+    "mixture with all there is": lambda s, **o: _mixture(
+        s,
+        SlidingWindowDataloader,
+        4,
+        1,
+        cross_documents="split",
+        fields=["weight", "document_ids", "cu_seqlens"],
+        spans=["topic"],
+        skip=SkipList(documents=[1, 2]),
+        **o,
+    ),
+    "mixture of documents": lambda s, **o: _mixture(s, DocumentDataloader, 1, fields=["weight"], **o),
+    "mixture of records": lambda s, **o: _mixture(s, RecordDataloader, 10, 1, **o),
 }
 ORDERS = pytest.mark.parametrize("order", ["sequential", "random", "cyclic", "replacement"])
 ALL_SHAPES = pytest.mark.parametrize("shape", SHAPES)

@@ -53,7 +53,11 @@ def _documents(store, **options):
 
 
 def _mixture(store, **options):
-    return MixtureDataloader({"a": store, "b": store}, {"a": 1, "b": 2}, 4, 3, seed=7, **options)
+    loaders = {
+        name: SlidingWindowDataloader(store, 4, 1, seed=seed, order="cyclic")
+        for seed, name in enumerate("ab")
+    }
+    return MixtureDataloader(loaders, {"a": 1, "b": 2}, 3, seed=7, **options)
 
 
 LOADERS = {"windows": _windows, "documents": _documents, "mixture": _mixture}
