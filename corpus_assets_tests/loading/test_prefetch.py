@@ -40,9 +40,11 @@ def test_an_exception_comes_after_the_items_before_it():
 
 
 def test_stop_ends_the_thread():
+    before = threading.enumerate()
     prefetcher = Prefetcher(itertools.count(), depth=2)
     next(prefetcher)
-    assert "prefetch-batches" in [thread.name for thread in threading.enumerate()]
+    (own,) = (thread for thread in threading.enumerate() if thread not in before)
+    assert own.name == "prefetch-batches"
     prefetcher.stop()
     prefetcher.stop()
-    assert "prefetch-batches" not in [thread.name for thread in threading.enumerate()]
+    assert not own.is_alive()
