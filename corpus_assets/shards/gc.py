@@ -68,9 +68,14 @@ def find_garbage(root: Path, *, keep_releases: int | None = None) -> list[Garbag
 
 def remove_garbage(root: Path, garbage: Iterable[Garbage], *, stale_after: float = STALE_AFTER) -> None:
     """Remove what `find_garbage` found, and what dead builders left in the scratch folder."""
-    for item in garbage:
+    # The record of a release goes last: as long as it stands, the next call knows what belonged to it.
+    for item in sorted(garbage, key=lambda item: _is_release(item.path)):
         item.path.unlink(missing_ok=True)
     clear_stale(root, stale_after=stale_after)
+
+
+def _is_release(path: Path) -> bool:
+    return path.parent.name == RELEASES and path.suffix == ".json" and not path.name.endswith(f".{INDEX}")
 
 
 def _garbage(paths: Iterable[Path], reason: str) -> list[Garbage]:
@@ -103,7 +108,7 @@ def _old_quarantine(root: Path, wanted: set[str]) -> Iterator[Path]:
 
 def _releases(root: Path) -> list[Path]:
     """The records of all releases, the latest first."""
-    paths = [path for path in (root / RELEASES).glob("*.json") if not path.name.endswith(f".{INDEX}")]
+    paths = [path for path in (root / RELEASES).glob("*.json") if _is_release(path)]
     return sorted(paths, key=lambda path: release_record(root, path.stem).created, reverse=True)
 
 

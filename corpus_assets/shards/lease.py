@@ -79,7 +79,7 @@ def lease(root: Path, key: str, *, stale_after: float = STALE_AFTER) -> Iterator
         stop.set()
         refresher.join()
         if _owner_of(folder) == owner:
-            _remove(folder)
+            _evict(folder, owner)
 
 
 def lease_folder(root: Path, key: str) -> Path:
@@ -110,7 +110,7 @@ def clear_stale(root: Path, *, stale_after: float = STALE_AFTER) -> list[Path]:
         with suppress(FileNotFoundError):
             gone = _is_stale(path, stale_after) if path.suffix == _SUFFIX else _age(path) > stale_after
             if gone:
-                _remove(path)
+                _evict(path, _owner_of(path)) if path.suffix == _SUFFIX else _remove(path)
                 removed.append(path)
     return removed
 
@@ -148,7 +148,10 @@ def _claim(folder: Path, owner: LeaseOwner) -> bool:
 
 
 def _evict(folder: Path, holder: LeaseOwner | None) -> None:
-    """Move a stale lease away; puts it back if someone fresh had taken it in the meantime."""
+    """Move a lease away; puts it back if someone fresh had taken it in the meantime.
+
+    It goes whole: one that is taken apart where it stands would, after a kill, be held by nobody.
+    """
     moved = folder.with_name(f"{uuid.uuid4().hex}.evicted")
     with suppress(FileNotFoundError):
         folder.rename(moved)
