@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus_assets.errors import IndexMismatchError, StateMismatchError
+from corpus_assets.loading.document_loader import DocumentDataloader
 from corpus_assets.loading.loader import SlidingWindowDataloader
 from corpus_assets.loading.mixing import BLOCK, MixturePlan
 from corpus_assets.loading.mixture import MixtureDataloader
+from corpus_assets.loading.ragged import RaggedBatch
+from corpus_assets.loading.record_loader import RecordDataloader
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of
@@ -119,7 +122,138 @@ def test_rows_are_the_windows_of_each_corpus_in_its_own_order(stores):
     assert loader.epochs["books"] > 3
 
 
-@pytest.mark.parametrize("order", ["random", "sequential", "cyclic"])
+def _windows(store, size, **options):
+    return SlidingWindowDataloader(store, 5, size, seed=7, **options)
+
+
+def _documents(store, size, **options):
+    return DocumentDataloader(store, size, seed=7, **options)
+
+
+def _records(store, size, **options):
+    return RecordDataloader(store, 10, size, seed=7, **options)
+
+
+SKIP = SkipList(documents=[0, 1])
+SHAPES = {
+    "windows": (_windows, {"order": "random"}),
+    "columns": (
+        _windows,
+        {
+            "fields": ["loss_mask", "document_ids", "position_ids", "cu_seqlens"],
+            "target_fields": ["weight"],
+            "spans": ["topic"],
+        },
+    ),
+    "padded": (_windows, {"partial": "pad", "fields": ["cu_seqlens"], "order": "replacement"}),
+    "split": (_windows, {"cross_documents": "split", "fields": ["weight", "cu_seqlens"], "skip": SKIP}),
+    "documents": (_documents, {"skip": SKIP}),
+    "documents with fields": (_documents, {"fields": ["weight", "position_ids"]}),
+    "records": (_records, {"order": "replacement"}),
+    "records with fields": (_records, {"fields": ["weight", "document_ids"], "skip": SKIP}),
+}
+
+
+def _row_of(batch, row):
+    """One sample of a batch as lists; `corpus` left out."""
+    if isinstance(batch, RaggedBatch):
+        inside = slice(*batch.cu_seqlens[row : row + 2].tolist())
+        columns = {name: values[inside].tolist() for name, values in batch.fields.items()}
+        columns.pop("corpus", None)
+        return batch[row].tolist(), int(batch.documents[row]), columns
+    if isinstance(batch, np.ndarray):
+        return batch[row].tolist(), {}
+    *arrays, fields = batch if isinstance(batch[-1], dict) else (*batch, {})
+    width = arrays[0].shape[1]
+    columns = {}
+    for name, values in fields.items():
+        if name == "cu_seqlens":
+            inside = (values >= row * width) & (values < (row + 1) * width)
+            columns[name] = (values[inside] - row * width).tolist()
+        elif name != "corpus":
+            columns[name] = values[row].tolist() if isinstance(values, np.ndarray) else values[row]
+    return *(array[row].tolist() for array in arrays), columns
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_mixed_with_all_that_it_gives_alone(stores, shape):
+    make, options = SHAPES[shape]
+    loaders = {name: make(store, 1, **options) for name, store in stores.items()}
+    mixture = MixtureDataloader(loaders, WEIGHTS, 6, seed=3, fields=["corpus"])
+    without = MixtureDataloader(loaders, WEIGHTS, 6, seed=3)
+    found = {name: [] for name in WEIGHTS}
+    for batch, bare in zip(islice(mixture, 60), without, strict=False):
+        columns = batch.fields if hasattr(batch, "fields") else batch[-1]
+        corpora = columns["corpus"]
+        if isinstance(batch, RaggedBatch):
+            assert len(corpora) == len(batch.values)
+            corpora = corpora[batch.cu_seqlens[:-1]]
+        elif "cu_seqlens" in columns:
+            assert columns["cu_seqlens"][-1] == 6 * 5
+        assert len(corpora) == 6
+        for row, corpus in enumerate(corpora.tolist()):
+            found[list(WEIGHTS)[corpus]].append(_row_of(batch, row))
+            assert _row_of(bare, row) == _row_of(batch, row)
+        assert type(bare) is type(next(make(stores["web"], 1, **options)))
+    for name, store in stores.items():
+        alone = [_row_of(batch, 0) for batch in islice(make(store, 1, **options), len(found[name]))]
+        assert found[name] == alone
+        assert mixture.shares[name] == len(alone) / 360
+        assert mixture.epochs[name] == len(alone) / loaders[name].sample_order.kept_count
+
+
+def test_streams_are_mixed_and_their_corpora_are_part_of_the_state(stores, tmp_path):
+    def mixture(twin):
+        loaders = {
+            "web": _windows(stores["web"], 1, streams={"twin": stores["web"]}, target_fields=["twin"]),
+            "code": _windows(stores["code"], 1, streams={"twin": twin}, target_fields=["twin"]),
+        }
+        return MixtureDataloader(loaders, {"web": 1, "code": 1}, 4, seed=0)
+
+    run = mixture(stores["code"])
+    for batch in islice(run, 10):
+        assert np.array_equal(batch.fields["twin"], batch.target_ids)
+    mixture(stores["code"]).load_state_dict(json.loads(json.dumps(run.state_dict())))
+    write_shaped(tmp_path, random_docs(SIZES["code"], seed=9))
+    with MmapTokenStore(tmp_path) as other, pytest.raises(StateMismatchError, match="as twin of code"):
+        mixture(other).load_state_dict(run.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (lambda s: _windows(s, 2), "loader b has global_batch=2, expected 1 in a mixture"),
+        (lambda s: _windows(s, 1, prefetch=1), "loader b has prefetch=1, expected 0"),
+        (lambda s: _windows(s, 1, rank=1, world_size=2), "loader b has rank=1, expected 0"),
+        (
+            lambda s: _windows(s, 1, fields=["weight"]),
+            r"loader b has fields {'weight': '.*'}, loader a has {}",
+        ),
+        (lambda s: _windows(s, 1, dtype=np.int32), "loader b has dtype int32, loader a has int64"),
+        (lambda s: _documents(s, 1), "loader b has batches of documents, loader a has windows"),
+        (lambda s: SlidingWindowDataloader(s, 6, 1, seed=0), "loader b has window_size 6, loader a has 5"),
+        (lambda s: DocumentDataloader(s, max_tokens=9, seed=0), "loader b has max_tokens"),
+        (lambda s: s, "b is a MmapTokenStore, expected a loader of windows, documents or records"),
+    ],
+)
+def test_loaders_that_do_not_fit_together_are_refused(stores, second, message):
+    loaders = {"a": _windows(stores["web"], 1), "b": second(stores["code"])}
+    with pytest.raises(ValueError, match=message):
+        MixtureDataloader(loaders, {"a": 1, "b": 1}, 4, seed=0)
+
+
+def test_a_state_that_is_refused_leaves_a_mixture_where_it_was(stores):
+    state = _loader(stores).state_dict()
+    expected = _take(_loader(stores), 12)
+    with _loader(stores, prefetch=2) as loader:
+        assert _take(loader, 3) == expected[:3]
+        damaged = {**state, "cursor": {**state["cursor"], "origin of web": 5, "origin of books": -(2**61)}}
+        with pytest.raises(StateMismatchError, match="is in no run"):
+            loader.load_state_dict(damaged)
+        assert _take(loader, 9) == expected[3:]
+
+
+@pytest.mark.parametrize("order", ["random", "sequential", "cyclic", "replacement"])
 @pytest.mark.parametrize("prefetch", [0, 2])
 @pytest.mark.parametrize("consumed", [0, 1, 17])
 def test_a_resumed_run_is_the_run_that_never_stopped(stores, order, prefetch, consumed):

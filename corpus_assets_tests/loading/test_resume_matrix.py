@@ -151,6 +151,48 @@ def _resumed_alone(make, stores, order, point):
         return found + [_plain(batch) for batch in islice(third, FOLLOWING)]
 
 
+@ORDERS
+@pytest.mark.parametrize("shape", ["windows", "records", "documents by count", "mixture of documents"])
+def test_another_number_of_workers_or_ranks_goes_on(stores, shape, order):
+    """4 workers on one rank, then 3 ranks with 1 and 2 workers, then 2 ranks without: the same global batches."""
+    make = {
+        "windows": lambda size, **o: SlidingWindowDataloader(stores[0], 4, size, seed=7, order=order, **o),
+        "records": lambda size, **o: RecordDataloader(stores[0], 10, size, seed=7, order=order, **o),
+        "documents by count": lambda size, **o: DocumentDataloader(stores[0], size, seed=7, order=order, **o),
+        "mixture of documents": lambda size, **o: MixtureDataloader(
+            {
+                name: DocumentDataloader(store, 1, seed=7, order=order)
+                for name, store in zip("ab", stores, strict=True)
+            },
+            {"a": 2, "b": 1},
+            size,
+            seed=7,
+            **o,
+        ),
+    }[shape]
+    uninterrupted = [_rows_of(batch) for batch in islice(make(6), 40)]
+    for point in (0, 4, 12):
+        state, found = None, []
+        for world_size, workers, steps in ((1, 4, point), (3, 1, 5), (3, 2, 8), (2, 0, 7)):
+            size = 6 // world_size
+            ranks = [make(size, rank=rank, world_size=world_size) for rank in range(world_size)]
+            if state is not None:
+                for rank in ranks:
+                    rank.load_state_dict(state)
+            turns = [
+                [rank.as_worker(worker, workers) for worker in range(workers)] or [rank] for rank in ranks
+            ]
+            for step in range(steps):
+                batches = [own[step % len(own)] for own in turns]
+                found.append([row for loader in batches for row in _rows_of(next(loader))])
+            state = json.loads(json.dumps(turns[0][-1].state_dict()))
+        assert found == uninterrupted[: point + 20]
+
+
+def _rows_of(batch):
+    return [row.tolist() for row in (batch[0] if isinstance(batch, tuple) else batch)]
+
+
 REAL = pytest.mark.filterwarnings(
     "ignore:.*multi-threaded.*fork:DeprecationWarning",  # Python 3.12, of any fork beside a thread
     "ignore:'set_vital' is deprecated:UserWarning",  # torchdata 0.11 calls it in torch 2.13
