@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from corpus_assets.shards.records import ShardIndex
+from corpus_assets.shards.records import ShardIndex, TokenizerInfo
 
 NAMED_KEYS = 20
 
@@ -56,18 +56,19 @@ def offsets_are_contiguous(index: ShardIndex) -> Claim:
     )
 
 
-def one_tokenizer(index: ShardIndex) -> Claim:
-    """All shards were made by one tokenizer."""
+def one_tokenizer(index: ShardIndex, *, configured: TokenizerInfo) -> Claim:
+    """All shards were made by one tokenizer, and it is the corpus's: its file may have been replaced since."""
     by_tokenizer: dict[str, set[str]] = {}
     for shard in index.shards:
-        by_tokenizer.setdefault(f"{shard.tokenizer.name} {shard.tokenizer.fingerprint[:16]}", set()).add(
-            shard.key
-        )
+        by_tokenizer.setdefault(_shown(shard.tokenizer), set()).add(shard.key)
+    others = any(shard.tokenizer.fingerprint != configured.fingerprint for shard in index.shards)
     found = [_listed(tokenizer, keys) for tokenizer, keys in sorted(by_tokenizer.items())]
+    if others:
+        found.append(f"expected {_shown(configured)} for all")
     return Claim(
         name="one_tokenizer",
-        passed=len(by_tokenizer) <= 1,
-        detail="; ".join(found) if len(by_tokenizer) > 1 else next(iter(by_tokenizer), "no shards"),
+        passed=not others,
+        detail="; ".join(found) if others else next(iter(by_tokenizer), "no shards"),
     )
 
 
@@ -86,6 +87,10 @@ def ledger_balances(index: ShardIndex) -> Claim:
         or f"{ledger.rows:,} rows = {ledger.documents:,} documents + {ledger.blank:,} blank "
         f"+ {ledger.rejected_count:,} rejected",
     )
+
+
+def _shown(tokenizer: TokenizerInfo) -> str:
+    return f"{tokenizer.name} {tokenizer.fingerprint[:16]}"
 
 
 def _listed(what: str, keys: Collection[str]) -> str:

@@ -18,7 +18,8 @@ from corpus_assets.defs.partitions import registered_keys
 from corpus_assets.defs.refusal import refusals
 from corpus_assets.errors import IndexMismatchError, MissingShardsError
 from corpus_assets.shards.index import compare_indexes, load_index, write_index
-from corpus_assets.shards.records import ShardIndex
+from corpus_assets.shards.records import ShardIndex, info_of
+from corpus_assets.tokenizers import load_tokenizer
 
 INDEX_CLAIMS = ("every_input_shard_is_indexed", "offsets_are_contiguous", "one_tokenizer", "ledger_balances")
 
@@ -53,7 +54,7 @@ def shard_index_asset(corpus: Corpus) -> dg.AssetsDefinition:
 
 def index_checks(corpus: Corpus) -> dg.AssetChecksDefinition:
     """The four blocking checks, evaluated in one step on the index as it is on disk."""
-    asset = corpus.key("shard_index")
+    asset, config = corpus.key("shard_index"), corpus.config
 
     @dg.multi_asset_check(
         name=corpus.named("index_checks"),
@@ -62,13 +63,14 @@ def index_checks(corpus: Corpus) -> dg.AssetChecksDefinition:
     )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         with refusals():
-            index = load_index(corpus.config.index_path)
+            index = load_index(config.index_path)
+            tokenizer = load_tokenizer(config.tokenizer, boundary_token=config.boundary_token)
         registered = registered_keys(context.instance, corpus)
         observed = observed_fingerprints(context.instance, corpus)
         for claim in (
             every_input_shard_is_indexed(index, registered=registered, observed=observed),
             offsets_are_contiguous(index),
-            one_tokenizer(index),
+            one_tokenizer(index, configured=info_of(tokenizer)),
             ledger_balances(index),
         ):
             yield check_result(asset, claim, index)

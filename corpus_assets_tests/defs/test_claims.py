@@ -52,7 +52,7 @@ def test_a_sound_index_makes_all_claims_true(index):
     claims = [
         covers(index, "abc"),
         offsets_are_contiguous(index),
-        one_tokenizer(index),
+        one_tokenizer(index, configured=BYTES),
         ledger_balances(index),
     ]
     assert [claim.passed for claim in claims] == [True] * 4
@@ -101,9 +101,18 @@ def test_shards_out_of_key_order_are_out_of_place(index):
 
 
 def test_two_tokenizers_are_named_with_their_shards(index):
-    claim = one_tokenizer(with_shard(index, 1, tokenizer=replace(BYTES, name="other", fingerprint="0" * 64)))
+    mixed = with_shard(index, 1, tokenizer=replace(BYTES, name="other", fingerprint="0" * 64))
+    claim = one_tokenizer(mixed, configured=BYTES)
     assert not claim.passed
-    assert claim.detail == f"byte {'f' * 16}: a, c; other {'0' * 16}: b"
+    assert claim.detail == f"byte {'f' * 16}: a, c; other {'0' * 16}: b; expected byte {'f' * 16} for all"
+
+
+def test_a_tokenizer_that_was_replaced_after_the_shards_were_built_is_not_the_one_of_the_corpus(index):
+    claim = one_tokenizer(index, configured=replace(BYTES, fingerprint="0" * 64))
+    assert (claim.passed, claim.detail) == (
+        False,
+        f"byte {'f' * 16}: a, b, c; expected byte {'0' * 16} for all",
+    )
 
 
 @pytest.mark.parametrize(
