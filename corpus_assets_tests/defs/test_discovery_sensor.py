@@ -2,6 +2,8 @@
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._time import get_current_timestamp
 
 from corpus_assets.defs import discovery_sensor
 from corpus_assets.defs.factory import corpus_definitions
@@ -66,6 +68,29 @@ def test_it_waits_while_the_corpus_is_built_by_any_route(built, look):
     assert look().skip_message == "1 runs of this corpus are in progress"
     built.instance.report_run_failed(by_job)
     assert requested(look()) == {"Add": ["e.jsonl"]}
+
+
+@pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources` is deprecated")  # Dagster's own
+def test_it_waits_between_the_runs_of_a_backfill(built, look):
+    """Dagster gives up a backfill whose partition is deleted under it."""
+    built.input("d.jsonl").unlink()
+    build_toys = PartitionBackfill.from_asset_partitions(
+        backfill_id="toys",
+        asset_graph=corpus_definitions(built.config).resolve_asset_graph(),
+        partition_names=["a.jsonl", "d.jsonl"],
+        asset_selection=[built.corpus.key("token_shards")],
+        backfill_timestamp=get_current_timestamp(),
+        tags={},
+        dynamic_partitions_store=built.instance,
+        all_partitions=False,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    built.instance.add_backfill(build_toys)
+    assert look().skip_message == "1 backfills of this corpus are in progress"
+    built.instance.update_backfill(build_toys.with_status(BulkActionStatus.COMPLETED_FAILED))
+    assert requested(look()) == {"Del": ["d.jsonl"]}
 
 
 def test_runs_of_another_corpus_do_not_hold_it_up(built, look):
