@@ -6,12 +6,14 @@ import dagster as dg
 from dagster import DagsterEvent
 
 from corpus_assets.config import CorpusConfig
-from corpus_assets.errors import one_line
+from corpus_assets.errors import ShardError, one_line
 from corpus_assets.shards.records import Ledger, ShardIndex, ShardInfo
+from corpus_assets.shards.statistics import QUANTILES, DocumentLengths, document_lengths
 from corpus_assets.shards.worker import ShardOutcome
 
 TABLE_ROWS = 200  # a table of 10,000 shards would make each event a megabyte
 _REUSED = "reused"
+_BAR = 24  # characters of the longest bar
 Metadata = dict[str, dg.MetadataValue]
 
 
@@ -28,12 +30,48 @@ def shard_metadata(config: CorpusConfig, outcome: ShardOutcome) -> Metadata:
         "megabytes": dg.MetadataValue.float(round(info.file_bytes / 1e6, 3)),
         "ledger": ledger_table(info.ledger),
         _REUSED: dg.MetadataValue.bool(outcome.reused),
+        **_lengths(config, info),
     }
     if not outcome.reused:
         seconds = max(outcome.seconds, 1e-9)
         facts["tokens_per_second"] = dg.MetadataValue.float(round(info.token_count / seconds, 1))
         facts["megabytes_per_second"] = dg.MetadataValue.float(round(info.input_bytes / 1e6 / seconds, 3))
     return facts
+
+
+def _lengths(config: CorpusConfig, info: ShardInfo) -> Metadata:
+    """How long the documents of one shard are; nothing where its file cannot be read any more.
+
+    A table and no picture: drawing one takes ten times as long as building a small shard.
+    """
+    try:
+        lengths = document_lengths(config.root, [info], verify=False)
+    except (ShardError, OSError):
+        return {}
+    return {
+        "document_length_quantiles": quantile_table(lengths.quantiles()),
+        "document_lengths": bars(lengths),
+    }
+
+
+def quantile_table(lengths: Sequence[float]) -> dg.MetadataValue:
+    """Document lengths in tokens at QUANTILES, in one row."""
+    names = (f"{quantile:.0%}" for quantile in QUANTILES)
+    return table([dict(zip(names, lengths, strict=True))])
+
+
+def bars(lengths: DocumentLengths) -> dg.MetadataValue:
+    """A histogram of document lengths as a table: a bar of text for each power of two."""
+    octaves = lengths.octaves()
+    most = max((count for _, _, count in octaves), default=0)
+    return table(
+        {
+            "tokens": f"{shortest:,} to {longest:,}",
+            "documents": count,
+            "share": "█" * -(-_BAR * count // most),
+        }
+        for shortest, longest, count in octaves
+    )
 
 
 def reused_partitions(events: Iterable[DagsterEvent]) -> set[str]:

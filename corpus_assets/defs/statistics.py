@@ -6,11 +6,11 @@ from corpus_assets.config import StatisticsConfig
 from corpus_assets.defs.claims import Claim
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.evaluation import check_result
-from corpus_assets.defs.metadata import Metadata, ledger_table, table
+from corpus_assets.defs.metadata import Metadata, ledger_table, quantile_table
 from corpus_assets.defs.plots import length_plot
 from corpus_assets.defs.refusal import refusals
 from corpus_assets.shards.index import load_index
-from corpus_assets.shards.statistics import QUANTILES, CorpusStatistics
+from corpus_assets.shards.statistics import CorpusStatistics
 from corpus_assets.shards.statistics import corpus_statistics as statistics_of
 
 STATISTICS_CLAIMS = ("enough_documents", "boundary_share_is_low", "reject_share_is_low")
@@ -81,9 +81,6 @@ def _metadata(statistics: CorpusStatistics) -> Metadata:
         "boundary_share": dg.MetadataValue.float(statistics.boundary_share),
         "reject_share": dg.MetadataValue.float(statistics.reject_share),
         "ledger": ledger_table(statistics.ledger),
-        "document_length_quantiles": table(
-            {"quantile": f"{quantile:.0%}", "tokens": length}
-            for quantile, length in zip(QUANTILES, statistics.length_quantiles, strict=True)
-        ),
+        "document_length_quantiles": quantile_table(statistics.length_quantiles),
         "document_lengths": length_plot(statistics.histogram_edges, statistics.histogram_counts),
     }
