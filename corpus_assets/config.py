@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -20,6 +21,13 @@ TARGET_CHUNK_TOKENS = 64 * 1024
 TARGET_COMPRESSED_CHUNK_TOKENS = 16 * 1024
 
 Compression = Literal["none", "gzip", "lzf", "zstd", "blosc2"]
+_CRON_RANGES = {
+    "minute": (0, 59),
+    "hour": (0, 23),
+    "day of month": (1, 31),
+    "month": (1, 12),
+    "day of week": (0, 7),
+}
 
 
 class ScheduleConfig(Section):
@@ -32,8 +40,14 @@ class ScheduleConfig(Section):
     @field_validator("cron")
     @classmethod
     def _is_cron(cls, cron: str) -> str:
-        if len(cron.split()) != 5:
+        fields = cron.split()
+        if len(fields) != len(_CRON_RANGES):
             raise ValueError("expected five fields: minute, hour, day of month, month, day of week")
+        for field, (name, (least, most)) in zip(fields, _CRON_RANGES.items(), strict=True):
+            starts = (part.partition("/")[0] for part in field.split(","))
+            numbers = [int(number) for start in starts for number in re.findall(r"\d+", start)]
+            if not re.fullmatch(r"[\w*,/#?-]+", field) or any(not least <= n <= most for n in numbers):
+                raise ValueError(f"{name}: found {field}, expected * or {least} to {most}")
         return cron
 
     @field_validator("timezone")

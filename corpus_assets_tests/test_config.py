@@ -55,6 +55,14 @@ def test_urls_and_encoding_names_stay_as_they_are(tmp_path):
         ({"input": "a", "root": "b", "window_size": 0}, "window_size: found 0"),
         ({"input": "a", "root": "b", "compression": "rar"}, "compression: found 'rar'"),
         ({"input": "a", "root": "b", "schedule": {"cron": "daily"}}, "schedule.cron: found 'daily'"),
+        (
+            {"input": "a", "root": "b", "schedule": {"cron": "61 * * * *"}},
+            "minute: found 61, expected * or 0 to 59",
+        ),
+        (
+            {"input": "a", "root": "b", "schedule": {"cron": "0 2 * 1-13/2 *"}},
+            "month: found 1-13/2, expected * or 1 to 12",
+        ),
         ({"input": "a", "root": "b", "schedule": {"timezone": "Mars"}}, "schedule.timezone: found 'Mars'"),
         (
             {"input": "a", "root": "b", "schedule": {"crom": "x"}},
@@ -69,6 +77,14 @@ def test_a_wrong_entry_is_refused_naming_file_corpus_and_key(tmp_path, entry, me
         load_config(path)
     assert str(caught.value).startswith(f"{path}: corpus c")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "cron", ["0 2 * * *", "*/15 0-6/2 1,15 jan-mar MON-FRI", "0 0 L * 7", "59 23 31 12 5#3", "0 2 ? * 1-5"]
+)
+def test_a_schedule_may_be_all_that_cron_knows(tmp_path, cron):
+    entry = {"input": "a", "root": "b", "schedule": {"cron": cron}}
+    assert load_config(write_config(tmp_path, {"corpora": {"c": entry}}))["c"].schedule.cron == cron
 
 
 @pytest.mark.parametrize("content", ["a: [", "", "corpora: {}", "corpus: {}", "- 1"])

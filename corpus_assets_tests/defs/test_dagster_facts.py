@@ -63,6 +63,20 @@ def test_an_all_good_run_of_yielded_materialisations_succeeds_without_a_second_e
     assert len(keyed.fetch_materializations(dg.AssetKey("shards"), limit=100).records) == 4
 
 
+def test_a_failure_that_forbids_retries_is_not_retried(keyed):
+    """A retry would repeat the whole range."""
+    attempts = []
+
+    @dg.asset(partitions_def=KEYS, output_required=False, retry_policy=dg.RetryPolicy(max_retries=3))
+    def shards(context):
+        attempts.append(context.partition_keys)
+        yield dg.AssetMaterialization(asset_key="shards", partition="a")
+        raise dg.Failure("some failed", allow_retries=False)
+
+    assert not run(keyed, [shards], tags=RANGE).success
+    assert attempts == [["a", "b", "c", "d"]]
+
+
 def test_failed_means_planned_in_a_failed_run_and_not_materialised(keyed):
     result = run(keyed, [shards_asset(broken="bc")], tags=RANGE)
     attempts = (
@@ -82,6 +96,19 @@ def test_steps_downstream_of_an_output_that_is_not_required_are_skipped_in_the_s
     result = run(keyed, [shards_asset(), index], tags=RANGE)
     assert result.success
     assert {event.step_key for event in result.all_events if event.is_step_skipped} == {"index"}
+
+
+def test_a_check_beside_an_output_that_is_not_required_does_not_run_in_the_same_run(keyed):
+    """So blocking checks sit on the unpartitioned index."""
+    ran = []
+
+    @dg.asset_check(asset="shards", blocking=True)
+    def sound():
+        ran.append("sound")
+        return dg.AssetCheckResult(passed=True)
+
+    assert run(keyed, [shards_asset()], tags=RANGE, checks=[sound]).success
+    assert ran == []
 
 
 def test_a_range_holds_every_key_between_its_ends_in_the_order_of_adding(instance):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import yaml
 
 from corpus_assets import CorpusComponent, MmapTokenStore
@@ -135,7 +136,7 @@ def test_a_users_asset_does_not_get_a_corpus_without_a_release(built):
     assert f"expected one for index {fingerprint}" in failure.step_failure_data.error.message
 
 
-def test_a_component_is_a_corpus_in_any_dagster_project(tmp_path, config):
+def load_component(tmp_path, attributes):
     """A project that has never heard of corpora.yaml: a defs.yaml, loaded as `dg dev` loads it."""
     project = tmp_path / "project"
     folder = project / "my_project" / "defs" / "toy"
@@ -146,21 +147,41 @@ def test_a_component_is_a_corpus_in_any_dagster_project(tmp_path, config):
     (project / "my_project" / "__init__.py").touch()
     (project / "my_project" / "defs" / "__init__.py").touch()
     (project / "my_project" / "definitions.py").write_text(PROJECT_DEFINITIONS)
-    attributes = {"name": "toy", "input": "{{ env.INPUTS }}", "root": "out", "window_size": 256}
     (folder / "defs.yaml").write_text(
         yaml.safe_dump({"type": "corpus_assets.CorpusComponent", "attributes": attributes})
     )
-    finished = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "my_project.definitions"],
         cwd=project,
         env={**os.environ, "INPUTS": "texts"},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+
+
+def test_a_component_is_a_corpus_in_any_dagster_project(tmp_path):
+    attributes = {"name": "toy", "input": "{{ env.INPUTS }}", "root": "out", "window_size": 256}
+    finished = load_component(tmp_path, attributes)
     *keys, described = finished.stdout.splitlines()
     assert set(keys) == {f"toy/{asset}" for asset in ASSETS}
-    assert described.startswith(f"Input shards of {project / 'texts'};")
+    assert described.startswith(f"Input shards of {tmp_path / 'project' / 'texts'};")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"),
+    [
+        ({"windowsize": 3}, "attributes.windowsize"),
+        ({"training": {"steps": 0}}, "attributes.training.steps"),
+        ({"schedule": {"cron": "61 * * * *"}}, "attributes.schedule.cron"),
+        ({"input": "{{ env.UNSET }}"}, "corpus toy:\n  input: found None"),
+    ],
+)
+def test_a_wrong_attribute_of_a_component_is_named_with_its_file(tmp_path, wrong, key):
+    finished = load_component(tmp_path, {"name": "toy", "input": "in", "root": "out"} | wrong)
+    assert finished.returncode == 1
+    assert key in finished.stderr
+    assert str(tmp_path / "project" / "my_project" / "defs" / "toy") in finished.stderr
 
 
 def test_a_components_attributes_are_those_of_corpora_yaml():
