@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
 from corpus_assets.loading.ragged import RaggedBatch, Sample, offsets_of, read_ragged
-from corpus_assets.loading.requests import item_number, item_numbers
+from corpus_assets.loading.requests import is_number, item_number, item_numbers, names_of
 from corpus_assets.loading.store import MmapTokenStore
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class DocumentDataset:
         if boundary not in ("keep", "drop"):
             raise ValueError(f"boundary is {boundary!r}, expected keep or drop")
         self.store = store
-        self.fields = tuple(fields)
+        self.fields = names_of(fields, "fields")
         self.boundary = boundary
         self.dtype = store.dtype if dtype is None else np.dtype(dtype)
         store.check_dtype(self.dtype)
@@ -68,7 +69,7 @@ class DocumentDataset:
         Raises:
             IndexError: a document outside the corpus.
         """
-        if isinstance(item, SupportsIndex) and not isinstance(item, np.ndarray):
+        if is_number(item):
             batch = self.take(np.array([item_number(item, len(self))], np.int64))
             return Sample(batch.values, dict(batch.fields)) if self.fields else batch.values
         return self.take(item_numbers(item, len(self)))
@@ -140,11 +141,11 @@ class RecordDataset:
         fields: Sequence[str] = (),
         dtype: DTypeLike | None = None,
     ) -> None:
-        if length < 1:
+        self.length = operator.index(length)
+        if self.length < 1:
             raise ValueError(f"length is {length}, expected 1 or more")
         self.store = store
-        self.length = length
-        self.fields = tuple(fields)
+        self.fields = names_of(fields, "fields")
         self.dtype = store.dtype if dtype is None else np.dtype(dtype)
         store.check_dtype(self.dtype)
         for name in self.fields:
@@ -171,7 +172,7 @@ class RecordDataset:
         Raises:
             IndexError: a record outside the corpus.
         """
-        if not isinstance(item, SupportsIndex) or isinstance(item, np.ndarray):
+        if not is_number(item):
             return self.take(item_numbers(item, len(self)))
         found = self.take(np.array([item_number(item, len(self))], np.int64))
         if isinstance(found, Sample):

@@ -178,9 +178,9 @@ class DocumentDataloader(ItemDataloader):
 
     def seek(self, step: int) -> None:
         """Go to a global step; by budget lengths are read from the nearest step before it that is known."""
-        if self._max_tokens is not None and step >= 0:
-            self._known = step, self._place_of(step)
         super().seek(step)
+        if self._max_tokens is not None:
+            self._known = self.step, self._place_of(self.step)
 
     def _cursor(self) -> dict[str, int]:
         return super()._cursor() if self._max_tokens is None else self._place_of(self.step)._asdict()
@@ -223,6 +223,6 @@ class DocumentDataloader(ItemDataloader):
 
 
 def _cursor_of(state: LoaderState) -> Cursor:
-    if set(state.cursor) != {"epoch", "place"} or min(state.cursor.values()) < 0:
-        raise StateMismatchError(f"loader state: cursor is {state.cursor}, expected epoch and place")
+    if min(state.cursor.values()) < 0:
+        raise StateMismatchError(f"loader state: cursor is {state.cursor}, expected numbers from 0 on")
     return Cursor(**state.cursor)

@@ -124,7 +124,8 @@ class EpochOrder:
         self.origin = origin
 
     def check_step(self, step: int) -> None:
-        """Raise ValueError for a step before the skip list was changed in the middle of a run."""
+        """Raise ValueError for a step that no run comes to, or one before the skip list was changed in the middle."""
+        check_samples(step, self.global_batch)
         if self.origin + step * self.global_batch < 0:
             raise ValueError(f"step is {step}, which was before the skip list was changed")
 
@@ -213,6 +214,14 @@ class EpochOrder:
         skipped = other._skipped_places(self.epoch + epoch)
         raw = int(_pass_over(np.array([place]), skipped)[0])
         return raw - int(np.searchsorted(self._skipped_places(self.epoch + epoch), raw))
+
+
+def check_samples(step: int, global_batch: int) -> None:
+    """Raise ValueError for a step whose samples have no numbers any more."""
+    if step * global_batch >= MAX_LENGTH:
+        raise ValueError(
+            f"step is {step}, expected below {MAX_LENGTH // global_batch} at a global batch of {global_batch}"
+        )
 
 
 def single_epoch(epochs: np.ndarray) -> np.ndarray:

@@ -101,11 +101,15 @@ class ItemDataloader(SteppedLoader[Any]):
             seed=seed,
             epoch=epoch,
             tail=tail,
-            global_batch=batch_size * world_size,
+            global_batch=batch_size * self._world_size,
             what=kind,
         )
         self._order = self._make_order(skipped=self._skipped(self._skip))
-        self._options = {"order": order, "seed": seed, "epoch": epoch, "tail": tail, **options}
+        self._options: dict[str, str | int] = {"order": order, "seed": seed, "epoch": epoch, "tail": tail}
+        self._options |= {
+            name: value if isinstance(value, str) else operator.index(value)
+            for name, value in options.items()
+        }
 
     @property
     def item_count(self) -> int:
@@ -175,14 +179,8 @@ class ItemDataloader(SteppedLoader[Any]):
         """Number of the epoch that the next step begins in."""
         return self._order.epoch + self._order.epoch_at(self.step)
 
-    def seek(self, step: int) -> None:
-        """Go to a global step, in constant time; batches made ahead are dropped.
-
-        Raises:
-            ValueError: a negative step, or one before the skip list was changed in the middle of a run.
-        """
+    def _check_step(self, step: int) -> None:
         self._order.check_step(step)
-        super().seek(step)
 
     @cached_property
     def _corpora(self) -> dict[str, CorpusRecord]:
@@ -192,7 +190,7 @@ class ItemDataloader(SteppedLoader[Any]):
         return {"origin": self._order.origin}
 
     def _consumed_samples(self, state: LoaderState) -> int:
-        return state.cursor.get("origin", 0) + state.step * self._order.global_batch
+        return state.cursor["origin"] + state.step * self._order.global_batch
 
     def _state(self) -> LoaderState:
         skip = self._skip.to_dict()
@@ -228,7 +226,7 @@ class ItemDataloader(SteppedLoader[Any]):
         self._take_over(was, state)
 
     def _take_cursor(self, state: LoaderState) -> None:
-        self._order.begin_at(state.cursor.get("origin", 0), state.step)
+        self._order.begin_at(state.cursor["origin"], state.step)
 
     def _take_over(self, was: EpochOrder, state: LoaderState) -> None:
         self._order.take_over(was, state.step)

@@ -19,7 +19,7 @@ from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.options import check_buffers, check_dtype, framing_of
 from corpus_assets.loading.order import Order, WindowOrder, moves
 from corpus_assets.loading.provenance import CorpusRecord
-from corpus_assets.loading.requests import item_numbers
+from corpus_assets.loading.requests import item_numbers, names_of
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.stepped import SteppedLoader
@@ -134,7 +134,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             seed=seed,
             epoch=epoch,
             tail=tail,
-            global_batch=batch_size * world_size,
+            global_batch=batch_size * self._world_size,
         )
         self._order = self._make_order(skipped=self._skipped_windows(self._skip, order))
         self._options: dict[str, str | int] = {
@@ -144,7 +144,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             "seed": seed,
             "epoch": epoch,
             "tail": tail,
-            "global_batch": batch_size * world_size,
+            "global_batch": batch_size * self._world_size,
             "cross_documents": cross_documents,
             "partial": partial,
         }
@@ -156,9 +156,9 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             check_buffers(self._buffers, (batch_size, window_size), self._dtype, ahead)
         self._streams = dict(streams or {})
         beside = Beside(
-            fields=tuple(fields),
-            target_fields=tuple(target_fields),
-            spans=tuple(spans),
+            fields=names_of(fields, "fields"),
+            target_fields=names_of(target_fields, "target_fields"),
+            spans=names_of(spans, "spans"),
             streams=self._streams,
         )
         beside.check(store)
@@ -256,14 +256,8 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
     def _epoch_end(self, step: int) -> int:
         return self._order.epochs.epoch_end(step)
 
-    def seek(self, step: int) -> None:
-        """Go to a global step, in constant time; batches made ahead are dropped.
-
-        Raises:
-            ValueError: a negative step, or one before the skip list was changed in the middle of a run.
-        """
+    def _check_step(self, step: int) -> None:
         self._order.epochs.check_step(step)
-        super().seek(step)
 
     @cached_property
     def _corpora(self) -> dict[str, CorpusRecord]:
@@ -291,7 +285,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             if record.fingerprint != own.fingerprint:
                 refuse_unproven_windows(record, own, state, self._order)
         if was is None:
-            self._order.epochs.begin_at(state.cursor.get("origin", 0), state.step)
+            self._order.epochs.begin_at(state.cursor["origin"], state.step)
         else:
             self._order.epochs.take_over(was.epochs, state.step)
 
@@ -299,7 +293,7 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
         """The order that a state with another skip list was in, over the same corpus."""
         skip = SkipList.from_dict(state.skip.get(TOKENS, {})).check(len(self._store))
         order = self._make_order(skipped=self._skipped_windows(skip, self._order.order))
-        order.epochs.begin_at(state.cursor.get("origin", 0), state.step)
+        order.epochs.begin_at(state.cursor["origin"], state.step)
         return order
 
     def _skipped_windows(self, skip: SkipList, order: Order) -> np.ndarray:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from corpus_assets.errors import IndexMismatchError, StateMismatchError
+from corpus_assets.errors import IndexMismatchError
 from corpus_assets.loading.document_loader import DocumentDataloader
+from corpus_assets.loading.epochs import check_samples
 from corpus_assets.loading.item_loader import ItemDataloader
 from corpus_assets.loading.loader import SlidingWindowDataloader
 from corpus_assets.loading.mixing import MixturePlan
+from corpus_assets.loading.requests import names_of
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.stepped import SteppedLoader
 from corpus_assets.loading.stitching import stitched, with_corpus
@@ -68,7 +70,7 @@ class MixtureDataloader(SteppedLoader[Any]):
             raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if loaders.keys() != weights.keys():
             raise ValueError(f"weights are of {sorted(weights)}, expected one for each of {sorted(loaders)}")
-        if odd := [name for name in fields if name != CORPUS]:
+        if odd := [name for name in names_of(fields, "fields") if name != CORPUS]:
             raise ValueError(f"fields have {odd[0]}, expected {CORPUS} alone: others are the loaders'")
         super().__init__(
             rank=rank,
@@ -89,7 +91,7 @@ class MixtureDataloader(SteppedLoader[Any]):
         self._says_corpus = CORPUS in fields
         self._options: dict[str, Any] = {
             "seed": seed,
-            "global_batch": batch_size * world_size,
+            "global_batch": batch_size * self._world_size,
             "weights": {name: float(weights[name]) for name in loaders},
         }
         for name, loader in loaders.items():
@@ -144,11 +146,10 @@ class MixtureDataloader(SteppedLoader[Any]):
             f"step {step}: a mixture has no epochs of its own; `epochs` counts those of its corpora"
         )
 
-    def seek(self, step: int) -> None:
-        """Go to a global step, in constant time; batches made ahead are dropped."""
-        for loader, count in zip(self._loaders.values(), self._drawn(max(0, step)), strict=True):
+    def _check_step(self, step: int) -> None:
+        check_samples(step, self._options["global_batch"])
+        for loader, count in zip(self._loaders.values(), self._drawn(step), strict=True):
             loader.sample_order.check_step(count)
-        super().seek(step)
 
     def _state(self) -> LoaderState:
         states = {name: loader._state() for name, loader in self._loaders.items()}
@@ -166,8 +167,7 @@ class MixtureDataloader(SteppedLoader[Any]):
         )
 
     def _admit(self, state: LoaderState, *, allow_other_corpus: bool, allow_other_skip: bool) -> None:
-        if state.cursor.keys() != self._state().cursor.keys():
-            raise StateMismatchError(f"loader state: cursor is {state.cursor}, expected one for each corpus")
+        check_samples(state.step, self._options["global_batch"])
         self.close()  # no batch is made ahead while origins change
         loaders = self._loaders.items()
         before = [loader.sample_order.origin for _, loader in loaders]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -35,6 +37,7 @@ def check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None
     if ignore_index is None and padded:
         ignore_index = PADDED_TARGET
     if ignore_index is not None:
+        ignore_index = operator.index(ignore_index)
         limits = np.iinfo(dtype)
         if not limits.min <= ignore_index <= limits.max:
             raise ValueError(
@@ -43,16 +46,22 @@ def check_dtype(store: MmapTokenStore, dtype: np.dtype, ignore_index: int | None
 
 
 def check_buffers(buffers: Sequence[Batch], shape: tuple[int, int], dtype: np.dtype, ahead: int) -> None:
-    """Raise ValueError unless `buffers` are enough pairs of writable arrays of that shape and dtype."""
+    """Raise ValueError unless `buffers` are enough pairs of writable arrays, each its own, of that shape and dtype."""
     least = ahead + 2 if ahead else 1
     if len(buffers) < least:
         raise ValueError(
             f"found {len(buffers)} buffers, expected at least {least} with {ahead} batches made ahead"
         )
     for pair in buffers:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError("buffers are not pairs, expected a list of (input_ids, target_ids)")
         for buffer in pair:
+            if not isinstance(buffer, np.ndarray):
+                raise ValueError(f"a buffer is a {type(buffer).__name__}, expected a NumPy array")
             if buffer.shape != shape or buffer.dtype != dtype or not buffer.flags.writeable:
                 raise ValueError(
                     f"a buffer is {buffer.dtype} of shape {buffer.shape}, "
                     f"expected a writable one, {dtype} of shape {shape}"
                 )
+    if any(np.shares_memory(one, other) for one, other in combinations(chain.from_iterable(buffers), 2)):
+        raise ValueError("buffers share memory, expected arrays of their own")

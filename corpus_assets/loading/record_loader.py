@@ -59,9 +59,10 @@ class RecordDataloader(ItemDataloader):
         transform: Callable[[Any], Any] | None = None,
         transform_threads: int = 0,
     ) -> None:
-        self._length = length
+        records = RecordDataset(store, length, fields=fields, dtype=dtype)
+        self._length = records.length
         super().__init__(
-            RecordDataset(store, length, fields=fields, dtype=dtype),
+            records,
             kind="records",
             seed=seed,
             order=order,

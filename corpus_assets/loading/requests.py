@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, SupportsIndex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, SupportsIndex, TypeGuard
 
 import numpy as np
 
@@ -33,6 +34,7 @@ def checked_starts(starts: ArrayLike, length: int, token_count: int) -> np.ndarr
         IndexError: a window that leaves the corpus.
         ValueError: starts that are no row of integers, or a length below 1.
     """
+    length = operator.index(length)
     positions = np.asarray(starts)
     if positions.size == 0:
         positions = positions.astype(np.int64)
@@ -54,6 +56,8 @@ def checked_starts(starts: ArrayLike, length: int, token_count: int) -> np.ndarr
 
 def check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) -> None:
     """Raise ValueError unless `out` can be filled with a result of that shape and dtype."""
+    if not isinstance(out, np.ndarray):
+        raise ValueError(f"out is a {type(out).__name__}, expected a NumPy array")
     if out.shape != shape:
         raise ValueError(f"out has shape {out.shape}, expected {shape}")
     if dtype is not None and np.dtype(dtype) != out.dtype:
@@ -70,7 +74,7 @@ def check_id_dtype(target: np.dtype, stored: np.dtype, largest: int) -> None:
         raise ValueError(f"dtype is {target}, expected an integer type that holds ids up to {largest}")
 
 
-def item_numbers(items: slice | ArrayLike, count: int) -> np.ndarray:
+def item_numbers(items: SupportsIndex | slice | ArrayLike, count: int) -> np.ndarray:
     """(N,) int64 numbers of the items of a dataset, in the order asked for; repeats stay.
 
     Args:
@@ -98,6 +102,22 @@ def item_numbers(items: slice | ArrayLike, count: int) -> np.ndarray:
     return numbers
 
 
+def names_of(names: Sequence[str], what: str) -> tuple[str, ...]:
+    """The names of columns that a caller asks for.
+
+    Raises:
+        ValueError: one string, of which each character would be a name.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"{what} is {names!r}, expected a list of names: [{names!r}]")
+    return tuple(names)
+
+
+def is_number(item: SupportsIndex | slice | ArrayLike) -> TypeGuard[SupportsIndex]:
+    """Whether `item` asks for one item of a dataset, also as an array or tensor without dimensions."""
+    return isinstance(item, SupportsIndex) and getattr(item, "ndim", 0) == 0
+
+
 def item_number(item: SupportsIndex, count: int) -> int:
     """The number of one item of a dataset; a negative one counts from the end.
 
@@ -105,6 +125,8 @@ def item_number(item: SupportsIndex, count: int) -> int:
         IndexError: a number outside the dataset.
     """
     number = operator.index(item)
+    if count == 0:
+        raise IndexError(f"item is {number}, but there are none")
     if not -count <= number < count:
         raise IndexError(f"item is {number}, expected {-count} to {count - 1}")
     return number + count if number < 0 else number

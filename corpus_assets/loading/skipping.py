@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ class SkipList:
     windows: Ranges = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "documents", tuple(sorted({int(number) for number in self.documents})))
+        object.__setattr__(self, "documents", tuple(sorted(set(map(operator.index, self.documents)))))
         for name in ("tokens", "windows"):
             object.__setattr__(self, name, _merged(getattr(self, name), name))
         if self.documents and self.documents[0] < 0:
@@ -133,7 +134,7 @@ class SkipList:
 def _merged(ranges: Iterable[tuple[int, int]], name: str) -> Ranges:
     """The same numbers in ranges that are sorted and do not touch."""
     merged: list[tuple[int, int]] = []
-    for start, stop in sorted((int(start), int(stop)) for start, stop in ranges):
+    for start, stop in sorted((operator.index(start), operator.index(stop)) for start, stop in ranges):
         if not 0 <= start < stop:
             raise ValueError(f"{name} to skip are [{start}, {stop}), expected 0 <= start < stop")
         if merged and start <= merged[-1][1]:

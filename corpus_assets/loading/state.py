@@ -48,15 +48,21 @@ class LoaderState:
             StateMismatchError: not a state of this version.
         """
         expected = {item.name: str(item.type).partition("[")[0] for item in fields(cls)}
-        if not isinstance(state, Mapping) or set(state) != set(expected):
+        if not isinstance(state, Mapping) or "version" not in state:
             found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             raise StateMismatchError(f"not a loader state: found {found}, expected {sorted(expected)}")
+        if state["version"] != STATE_VERSION:
+            raise StateMismatchError(
+                f"loader state: version is {state['version']!r}, expected {STATE_VERSION}"
+            )
+        if odd := sorted(expected.keys() ^ {str(name) for name in state}):
+            fault = "is missing" if odd[0] in expected else "is not known"
+            raise StateMismatchError(f"loader state: {odd[0]} {fault}, expected {sorted(expected)}")
         for name, kind in expected.items():
             value = state[name]
             if type(value).__name__ != kind or (kind == "int" and not 0 <= value < MAX_LENGTH):
-                raise StateMismatchError(f"loader state: {name} is {value!r}, expected {kind}")
-        if state["version"] != STATE_VERSION:
-            raise StateMismatchError(f"loader state: version is {state['version']}, expected {STATE_VERSION}")
+                wanted = f"a whole number from 0 to {MAX_LENGTH - 1}" if kind == "int" else kind
+                raise StateMismatchError(f"loader state: {name} is {value!r}, expected {wanted}")
         if not all(type(value) is int and abs(value) < MAX_LENGTH for value in state["cursor"].values()):
             raise StateMismatchError(f"loader state: cursor is {state['cursor']!r}, expected whole numbers")
         corpora = {name: CorpusRecord.from_dict(record) for name, record in state["corpora"].items()}
@@ -75,6 +81,10 @@ class LoaderState:
         ]
         if differing:
             raise StateMismatchError("; ".join(differing))
+        if self.cursor.keys() != expected.cursor.keys():
+            raise StateMismatchError(
+                f"loader state: cursor is {self.cursor}, expected {' and '.join(sorted(expected.cursor))}"
+            )
 
     def refuse_other_corpus(self, expected: LoaderState) -> None:
         """Raise StateMismatchError, naming both fingerprints and what differs, unless both read the same."""

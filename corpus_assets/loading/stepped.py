@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import os
 import weakref
 from abc import ABC, abstractmethod
@@ -49,6 +50,9 @@ class SteppedLoader(ABC, Generic[B]):
         transform: Callable[[Any], Any] | None = None,
         transform_threads: int = 0,
     ) -> None:
+        rank, world_size, worker, num_workers, prefetch, transform_threads = map(
+            operator.index, (rank, world_size, worker, num_workers, prefetch, transform_threads)
+        )
         for name, value, least in (
             ("world_size", world_size, 1),
             ("num_workers", num_workers, 1),
@@ -83,6 +87,10 @@ class SteppedLoader(ABC, Generic[B]):
     @abstractmethod
     def _epoch_end(self, step: int) -> int:
         """The first step of the epoch behind the one that `step` begins in."""
+
+    @abstractmethod
+    def _check_step(self, step: int) -> None:
+        """Raise ValueError for a step, 0 or more, that this run does not come to."""
 
     @abstractmethod
     def _state(self) -> LoaderState:
@@ -172,9 +180,16 @@ class SteppedLoader(ABC, Generic[B]):
         return prefetcher
 
     def seek(self, step: int) -> None:
-        """Go to a global step; batches made ahead are dropped."""
+        """Go to a global step, in constant time; batches made ahead are dropped.
+
+        Raises:
+            ValueError: a negative step, one that no run comes to, or one before the skip list was changed in the
+                middle of a run.
+        """
+        step = operator.index(step)
         if step < 0:
             raise ValueError(f"step is {step}, expected 0 or more")
+        self._check_step(step)
         self.close()
         self._first_step, self._taken = step, 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -67,6 +68,7 @@ class BatchIterableDataset(IterableDataset[Any]):
 
     def seek(self, step: int) -> None:
         """Let the next iteration begin at a global step."""
+        step = operator.index(step)
         if step < 0:
             raise ValueError(f"step is {step}, expected 0 or more")
         self._start[0] = step

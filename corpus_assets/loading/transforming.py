@@ -22,7 +22,8 @@ def transformed(items: Iterator[S], transform: Callable[[S], T], *, threads: int
         threads: they end with this iterator.
     """
     if threads == 0:
-        yield from map(transform, items)
+        for item in items:  # not map: a StopIteration of the transform would end it without a word
+            yield transform(item)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="transform-batch") as pool:
         ahead: deque[Future[T]] = deque()
