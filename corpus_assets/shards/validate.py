@@ -13,6 +13,7 @@ from corpus_assets.shards.index import load_index, refuse_mixture
 from corpus_assets.shards.inspection import Finding, ShardInspector
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.records import ShardIndex, ShardInfo
+from corpus_assets.shards.trained import untrained_findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ def validate_corpus(
 
     Args:
         index_path: shards.json or its folder.
-        quick: sizes, counts, attributes and places only; otherwise every byte is read and hashed.
+        quick: sizes, counts, attributes and places only; otherwise every byte is read and hashed, and a sound corpus
+            with a loss mask must have a token that is trained on.
         workers: threads; default: one a core.
         on_shard: called with each shard that is done.
     """
@@ -73,6 +75,8 @@ def validate_corpus(
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count()) as pool:
         for found in pool.map(inspect, index.shards):
             findings += found
+    if not quick and not findings:
+        findings += untrained_findings(index)
     width = 4 if index.shards and index.shards[0].dtype == "uint32" else 2
     return ValidationReport(
         fingerprint=index.fingerprint,
