@@ -47,7 +47,10 @@ def datasets(path):
     return found
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "lzf", "zstd", "blosc2"])
+CODECS = ["none", "gzip", "lzf", "zstd", "blosc2"]
+
+
+@pytest.mark.parametrize("compression", CODECS)
 @pytest.mark.parametrize("chunk_size", [None, 4096, 100])
 def test_a_copy_in_any_codec_is_the_same_corpus(corpus, tmp_path, compression, chunk_size):
     copy = recode_corpus(corpus.root, tmp_path / "copy", compression=compression, chunk_size=chunk_size)
@@ -73,6 +76,17 @@ def test_a_copy_in_any_codec_is_the_same_corpus(corpus, tmp_path, compression, c
         np.testing.assert_array_equal(
             new_store.get_slice(0, len(new_store)), old_store.get_slice(0, len(old_store))
         )
+
+
+@pytest.mark.parametrize("first", CODECS)
+def test_every_codec_becomes_every_other(corpus, tmp_path, first):
+    source = recode_corpus(corpus.root, tmp_path / "first", compression=first)
+    for second in CODECS:
+        copy = recode_corpus(source.root, tmp_path / second, compression=second)
+        assert {shard.compression for shard in copy.shards} == {second}
+        assert validate_corpus(copy.root).ok
+        for old, new in zip(corpus.shards, copy.shards, strict=True):
+            assert (new.sha256, new.column_sha256) == (old.sha256, old.column_sha256)
 
 
 def test_there_and_back_gives_the_same_bytes(corpus, tmp_path):
