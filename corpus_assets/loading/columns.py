@@ -128,10 +128,10 @@ class Columns:
         from corpus_assets.formats.protocol import Window
 
         stop = start + len(ids)
-        values = self.gather(fields, [start], len(ids)) if len(ids) else {}
+        values = self.gather(fields, [start] if len(ids) else [], max(1, len(ids)))
         return Window(
             ids=ids,
-            fields={name: column if name == "cu_seqlens" else column[0] for name, column in values.items()},
+            fields={name: column.reshape(-1) for name, column in values.items()},
             spans={name: self.span_index(name).table(start, stop) for name in spans},
         )
 

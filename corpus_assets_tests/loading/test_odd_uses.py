@@ -171,3 +171,17 @@ def test_out_must_be_an_array(store):
         store.gather([0], 4, out=[[0] * 4])
     with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
         store.gather([0], 4.0)
+
+
+def test_a_window_of_no_tokens_has_all_its_fields(store):
+    names = ["weight", "document_ids", "position_ids", "cu_seqlens"]
+    window = store.window(7, 7, fields=names, spans=["topic"])
+    assert {name: values.tolist() for name, values in window.fields.items()} == {
+        "weight": [],
+        "document_ids": [],
+        "position_ids": [],
+        "cu_seqlens": [0],
+    }
+    assert (window.fields["weight"].dtype, window.spans["topic"].values) == (np.float32, [])
+    with pytest.raises(KeyError, match="no field 'mask'"):
+        store.window(7, 7, fields=["mask"])
