@@ -21,8 +21,8 @@ from corpus_assets.config import CorpusConfig
 from corpus_assets.demo import export_standard_library
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets.shards.build import build_shard
-from corpus_assets.shards.index import write_index
-from corpus_assets.shards.manifest import InputFile, observe_inputs
+from corpus_assets.shards.index import load_index, write_index
+from corpus_assets.shards.manifest import observe_inputs
 from corpus_assets.shards.validate import validate_corpus
 from corpus_assets.tokenizers import load_tokenizer
 from corpus_assets.tokenizers.compiled import CompiledTokenizer
@@ -80,10 +80,15 @@ def _bytes_row(folder: Path, parts: list[Path], *, repeats: int) -> BenchmarkRow
                 count += len(raw.astype(np.uint16) + np.uint16(1)) + 1
         return count
 
-    build, built_tokens = _builder(folder, load_tokenizer("byte"))
-    if built_tokens() != parse_and_encode(0):
+    builder = _Builder(folder, load_tokenizer("byte"))
+    if builder.token_count() != parse_and_encode(0):
         raise WrongResultError("byte build: not as many tokens as bytes and documents")
-    rates = measure_in_turns({"build": build, "parts": parse_and_encode}, repeats=repeats, round_seconds=0)
+    rates = measure_in_turns(
+        {"build": builder.build, "parts": parse_and_encode},
+        repeats=repeats,
+        round_seconds=0,
+        before={"build": builder.discard},
+    )
     return compared(
         "byte tokenizer, JSON Lines to a hashed shard, 1 process",
         rates["build"],
@@ -106,20 +111,20 @@ def _trained_rows(folder: Path, parts: list[Path], texts: list[str], *, repeats:
         raise WrongResultError("trained build: the tokenizer was not compiled")
     encoding = tokenizer.encoding
     reference = Reference.from_file(spec)
-    build, built_tokens = _builder(folder, tokenizer)
+    builder = _Builder(folder, tokenizer)
     ways: dict[str, Callable[[int], object]] = {
-        "build": build,
+        "build": builder.build,
         "bare": lambda _: [encoding.encode_ordinary(text) for text in texts],
         "tokenizers": lambda _: reference.encode_batch_fast(texts, add_special_tokens=False),
     }
     expected = sum(map(len, tokenizer.encode_batch(texts))) + len(texts)
-    if built_tokens() != expected:
-        raise WrongResultError(f"trained build: {built_tokens()} tokens, the encoder gives {expected}")
+    if (found := builder.token_count()) != expected:
+        raise WrongResultError(f"trained build: {found} tokens, the encoder gives {expected}")
     if importlib.util.find_spec("datatrove") is not None:
         ways["datatrove"] = _datatrove(folder, spec)
     # A reference that runs on threads would be compared with one process.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    rates = measure_in_turns(ways, repeats=repeats, round_seconds=0)
+    rates = measure_in_turns(ways, repeats=repeats, round_seconds=0, before={"build": builder.discard})
     compare = {
         "bare": ("bare tiktoken on the same texts", 0.85),
         "tokenizers": ("tokenizers, encode_batch_fast", None),
@@ -142,16 +147,17 @@ def _trained_rows(folder: Path, parts: list[Path], texts: list[str], *, repeats:
 
 
 def _validation_row(folder: Path, *, repeats: int) -> BenchmarkRow:
-    """Full validation of the built corpus, on every core, beside hashlib on the same bytes and cores."""
+    """Full validation of the built corpus, on every core, beside hashlib on the same file and cores."""
     root, cores = folder / "corpus", os.cpu_count() or 1
-    (file,) = observe_inputs(_config(folder)).files
-    index = write_index(root, [file.key])
-    shard = index.shards[0]
-    data = (root / shard.path).read_bytes()
+    shard = load_index(root).shards[0]
+
+    def hash_file(_: int) -> str:
+        with (root / shard.path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def hash_alone(_: int) -> None:
         with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(lambda _: hashlib.sha256(data).hexdigest(), range(cores)))
+            list(pool.map(hash_file, range(cores)))
 
     def validate(_: int) -> None:
         # As many validations at once as cores: one shard is hashed by one thread.
@@ -163,12 +169,12 @@ def _validation_row(folder: Path, *, repeats: int) -> BenchmarkRow:
     return compared(
         f"validate_corpus, {cores} threads",
         rates["validate"],
-        f"hashlib.sha256 alone, {cores} threads",
+        f"hashlib.file_digest alone, {cores} threads",
         rates["hash"],
         group="building",
         unit="MB/s",
         target=0.9,
-        scale=cores * len(data) / 1e6,
+        scale=cores * shard.file_bytes / 1e6,
     )
 
 
@@ -187,26 +193,27 @@ def _config(folder: Path) -> CorpusConfig:
     return CorpusConfig(name="bench", input=str(folder / "input"), root=folder / "corpus")
 
 
-def _builder(folder: Path, tokenizer: Tokenizer) -> tuple[Callable[[int], object], Callable[[], int]]:
-    """What builds the one shard below `folder`, and what counts the tokens of that shard."""
-    config = _config(folder)
-    (file,) = observe_inputs(config).files
+class _Builder:
+    """Builds the one input shard below a folder, again and again."""
 
-    def build(_: int) -> None:
-        _build(file, config, tokenizer)
+    def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
+        self._config = _config(folder)
+        self._tokenizer = tokenizer
+        (self._file,) = observe_inputs(self._config).files
 
-    def built_tokens() -> int:
-        _build(file, config, tokenizer)
-        with MmapTokenStore(write_index(config.root, [file.key])) as store:
+    def build(self, _: int = 0) -> None:
+        build_shard(self._file, self._config, self._tokenizer, force=True)
+
+    def discard(self) -> None:
+        """Remove what was built, for a rename over it would pay for freeing it."""
+        for old in (self._config.root / "shards").glob("*.h5"):
+            old.unlink()
+
+    def token_count(self) -> int:
+        """Tokens of the shard, as a store sees them."""
+        self.build()
+        with MmapTokenStore(write_index(self._config.root, [self._file.key])) as store:
             return len(store)
-
-    return build, built_tokens
-
-
-def _build(file: InputFile, config: CorpusConfig, tokenizer: Tokenizer) -> None:
-    for old in (config.root / "shards").glob("*.h5"):
-        old.unlink()  # else the rename would pay for freeing it
-    build_shard(file, config, tokenizer, force=True)
 
 
 def _datatrove(folder: Path, spec: str) -> Callable[[int], object]:

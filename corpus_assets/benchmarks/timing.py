@@ -30,6 +30,7 @@ def measure_in_turns(
     *,
     repeats: int = DEFAULT_REPEATS,
     round_seconds: float = DEFAULT_ROUND_SECONDS,
+    before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, Rates]:
     """Time every way `repeats` times, a round of each in turn; the first round warms up and is not counted.
 
@@ -37,11 +38,14 @@ def measure_in_turns(
         ways: what to time, by name.
         repeats: counted rounds of each.
         round_seconds: about how long a round of one way takes; at least one call.
+        before: what to do before each round of a way, by name; not timed.
     """
     rounds: dict[str, list[float]] = {name: [] for name in ways}
     calls = dict.fromkeys(ways, 0)
     for number in range(repeats + 1):
         for name, work in ways.items():
+            if before and name in before:
+                before[name]()
             first = calls[name]
             began = now = time.perf_counter()
             while now - began < round_seconds or calls[name] == first:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import h5py
 import numpy as np
+from isal import isal_zlib
 
 from corpus_assets.shards.layout import FIELDS, SPAN_PARTS, SPANS, extend, is_filtered, run_offset
 
@@ -92,7 +92,7 @@ class TokenColumn:
         for start in range(0, len(block), self._chunk):
             data = block[start : start + self._chunk].data
             self._sha256.update(data)
-            self.checksums.append(zlib.crc32(data))
+            self.checksums.append(isal_zlib.crc32(data))
         self._written += len(block)
 
 

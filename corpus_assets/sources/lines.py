@@ -29,20 +29,15 @@ def line_blocks(blocks: Iterable[bytes], *, max_line_bytes: int) -> Iterator[Lin
     parts: list[bytes] = []  # the line that is still open, in pieces
     length = 0
     for block in blocks:
-        cut = block.rfind(b"\n")
-        if cut < 0:
-            length = _keep_open(parts, length, block, max_line_bytes)
-            continue
-        start = 0
-        if parts:
-            start = block.index(b"\n") + 1
-            length = _keep_open(parts, length, block[: start - 1], max_line_bytes)
+        *lines, rest = block.split(b"\n")
+        if parts and lines:
+            length = _keep_open(parts, length, lines.pop(0), max_line_bytes)
             yield _closed(parts, length, max_line_bytes)
             parts, length = [], 0
-        if start <= cut:
-            yield from _within_bounds(block[start:cut].split(b"\n"), max_line_bytes)
-        if cut + 1 < len(block):
-            length = _keep_open(parts, length, block[cut + 1 :], max_line_bytes)
+        if lines:
+            yield from _within_bounds(lines, max_line_bytes)
+        if rest:
+            length = _keep_open(parts, length, rest, max_line_bytes)
     if parts:
         yield _closed(parts, length, max_line_bytes)
 

@@ -14,6 +14,13 @@ def test_ways_are_measured_in_turns_after_a_round_that_does_not_count():
     assert [len(rates[name].rounds) for name in "ab"] == [3, 3]
 
 
+def test_what_comes_before_a_round_is_done_for_its_way_alone():
+    order = []
+    ways = {"a": lambda _: order.append("a"), "b": lambda _: order.append("b")}
+    measure_in_turns(ways, repeats=1, round_seconds=0, before={"b": lambda: order.append("before b")})
+    assert order == ["a", "before b", "b"] * 2
+
+
 def test_a_round_lasts_as_long_as_asked():
     calls = []
     rates = measure_in_turns({"a": calls.append}, repeats=1, round_seconds=0.01)["a"]
