@@ -23,6 +23,7 @@ BATCH_SIZE = 64
 # So many that the bare work finds its windows as seldom in the cache as the loader does.
 _BATCHES = 8192
 _OVERLAPPED_BATCHES = 100
+_OVERLAPPED_ROUNDS = 5  # for each repeat: a round is so short that one stall decides it
 
 
 def measure_loading(
@@ -53,7 +54,7 @@ def measure_loading(
         if torch_batches is not None:
             ways["torch"] = lambda _: next(torch_batches)
         rates = measure_in_turns(ways, repeats=repeats)
-        busy = [_busy_share(store, window_size) for _ in range(repeats)]
+        busy = [_busy_share(store, window_size) for _ in range(_OVERLAPPED_ROUNDS * repeats)]
     references = [("bare gather and cast", "bare", 0.5)]
     if torch_batches is not None:
         references.append(("torch DataLoader over np.memmap", "torch", 8.0))
@@ -79,7 +80,7 @@ def measure_loading(
             reference="never waiting",
             reference_rate=1.0,
             target=0.95,
-            repeats=repeats,
+            repeats=len(busy),
         )
     )
     return rows

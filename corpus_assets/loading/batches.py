@@ -111,7 +111,7 @@ class BatchBuilder:
         rows = max(1, _BLOCK_BYTES // (length * self._store.dtype.itemsize))
         for first in range(0, len(starts), rows):
             block = slice(first, first + rows)
-            windows = self._store.gather(starts[block], length)
+            windows = self._store.rows(starts[block], length)
             inputs[block] = windows[:, :-1]
             targets[block] = windows[:, 1:]
             if self._ignore_index is not None:

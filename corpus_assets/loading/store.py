@@ -161,15 +161,18 @@ class MmapTokenStore:
             check_out(out, (len(positions), length), dtype)
             target = out.dtype
         self.check_dtype(target)
-        reader = self._opened()
         if out is None and target == self._dtype:
-            return reader.rows(positions, length)
+            return self.rows(positions, length)
         result = np.empty((len(positions), length), target) if out is None else out
         # In blocks, so that the ids are still in the processor's cache when they are converted.
         block = max(1, _CAST_BLOCK_BYTES // (length * self._dtype.itemsize))
         for first in range(0, len(positions), block):
-            result[first : first + block] = reader.rows(positions[first : first + block], length)
+            result[first : first + block] = self.rows(positions[first : first + block], length)
         return result
+
+    def rows(self, starts: np.ndarray, length: int) -> np.ndarray:
+        """`gather` of (B,) int64 starts that are known to lie inside the corpus, nothing checked."""
+        return self._opened().rows(starts, length)
 
     def check_dtype(self, dtype: DTypeLike) -> None:
         """Raise ValueError unless `dtype` is an integer type that holds every id of the corpus."""
