@@ -10,6 +10,7 @@ import numpy as np
 
 from corpus_assets.loading.columns import COMPUTED_FIELDS
 from corpus_assets.loading.document_index import offset_dtype
+from corpus_assets.loading.requests import checked_store
 from corpus_assets.loading.store import MmapTokenStore
 
 LOSS_MASK = "loss_mask"
@@ -54,7 +55,7 @@ class Beside:
             ValueError: a stream of another length, or one with the name of a field.
         """
         for name, stream in self.streams.items():
-            if len(stream) != len(store):
+            if len(checked_store(stream, f"stream {name}")) != len(store):
                 raise ValueError(f"stream {name} has {len(stream)} tokens, the corpus has {len(store)}")
             if name in COMPUTED_FIELDS or any(name in shard.fields for shard in store.index.shards):
                 raise ValueError(f"stream {name} has the name of a field, expected another name")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 
 from corpus_assets.loading.ragged import RaggedBatch, Sample, offsets_of, read_ragged
-from corpus_assets.loading.requests import is_number, item_number, item_numbers, names_of
+from corpus_assets.loading.requests import checked_store, is_number, item_number, item_numbers, names_of
 from corpus_assets.loading.store import MmapTokenStore
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DocumentDataset:
     ) -> None:
         if boundary not in ("keep", "drop"):
             raise ValueError(f"boundary is {boundary!r}, expected keep or drop")
-        self.store = store
+        self.store = checked_store(store)
         self.fields = names_of(fields, "fields")
         self.boundary = boundary
         self.dtype = store.dtype if dtype is None else np.dtype(dtype)
@@ -144,7 +144,7 @@ class RecordDataset:
         self.length = operator.index(length)
         if self.length < 1:
             raise ValueError(f"length is {length}, expected 1 or more")
-        self.store = store
+        self.store = checked_store(store)
         self.fields = names_of(fields, "fields")
         self.dtype = store.dtype if dtype is None else np.dtype(dtype)
         store.check_dtype(self.dtype)

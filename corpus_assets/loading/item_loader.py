@@ -93,7 +93,7 @@ class ItemDataloader(SteppedLoader[Any]):
         self._dataset = dataset
         self._kind = kind
         self._batch_size = batch_size
-        self._skip = (skip or SkipList()).check(len(dataset.store))
+        self._skip = SkipList.given(skip, len(dataset.store))
         self._make_order = partial_of(
             EpochOrder,
             len(dataset),

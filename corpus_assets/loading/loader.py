@@ -19,7 +19,7 @@ from corpus_assets.loading.framing import WindowGrid
 from corpus_assets.loading.options import check_buffers, check_dtype, framing_of
 from corpus_assets.loading.order import Order, WindowOrder, moves
 from corpus_assets.loading.provenance import CorpusRecord
-from corpus_assets.loading.requests import item_numbers, names_of
+from corpus_assets.loading.requests import checked_store, item_numbers, names_of
 from corpus_assets.loading.skipping import SkipList
 from corpus_assets.loading.state import LoaderState
 from corpus_assets.loading.stepped import SteppedLoader
@@ -123,10 +123,10 @@ class SlidingWindowDataloader(SteppedLoader[Any]):
             transform=transform,
             transform_threads=transform_threads,
         )
-        self._store = store
+        self._store = checked_store(store)
         self._stride = None if stride is None else operator.index(stride)
         self._framing = framing_of(store, window_size, self._stride, cross_documents, partial)
-        self._skip = (skip or SkipList()).check(len(store))
+        self._skip = SkipList.given(skip, len(store))
         self._make_order = partial_of(
             WindowOrder,
             self._framing,

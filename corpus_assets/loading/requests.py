@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsIndex, TypeGuard
 
@@ -10,6 +11,22 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
+
+    from corpus_assets.loading.store import MmapTokenStore
+
+
+def checked_store(store: MmapTokenStore, what: str = "store") -> MmapTokenStore:
+    """The store that a caller reads from.
+
+    Raises:
+        ValueError: it is none, such as a path.
+    """
+    from corpus_assets.loading.store import MmapTokenStore
+
+    if not isinstance(store, MmapTokenStore):
+        example = repr(os.fspath(store)) if isinstance(store, str | os.PathLike) else "path"
+        raise ValueError(f"{what} is {store!r}, expected a store: MmapTokenStore({example})")
+    return store
 
 
 def checked_slice(start: SupportsIndex, stop: SupportsIndex, token_count: int) -> tuple[int, int]:

@@ -90,6 +90,20 @@ class SkipList:
         touched = documents.containing(edges.ravel()).reshape(-1, 2).tolist()
         return np.union1d(listed, numbers_in((first, last + 1) for first, last in touched))
 
+    @classmethod
+    def given(cls, skip: SkipList | None, token_count: int) -> SkipList:
+        """What a caller leaves out of a corpus of `token_count` tokens; None is nothing.
+
+        Raises:
+            IndexError: a range outside the corpus.
+            ValueError: it is no SkipList.
+        """
+        if skip is None:
+            return cls()
+        if not isinstance(skip, cls):
+            raise ValueError(f"skip is {skip!r}, expected a SkipList, such as SkipList(documents=[1, 2])")
+        return skip.check(token_count)
+
     def check(self, token_count: int) -> SkipList:
         """This list, for a corpus of `token_count` tokens.
 

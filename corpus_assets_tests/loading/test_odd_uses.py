@@ -2,6 +2,7 @@
 
 import json
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,6 +139,21 @@ def test_a_mask_or_a_fraction_is_no_number_to_skip():
     for wrong in ({"documents": [1.5]}, {"documents": np.array([True])}, {"tokens": [(0.0, 2.5)]}):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             SkipList(**wrong)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mixture"])
+def test_a_list_is_no_skip_list_and_a_path_no_store(store, kind):
+    with pytest.raises(ValueError, match=r"skip is \[1, 2\], expected a SkipList, such as"):
+        KINDS[kind](store, skip=[1, 2])
+    with pytest.raises(ValueError, match=r"store is 'corpus', expected a store: MmapTokenStore\('corpus'\)"):
+        KINDS[kind]("corpus")
+    with pytest.raises(ValueError, match="store is None, expected a store"):
+        KINDS[kind](None)
+
+
+def test_a_path_is_no_stream(store):
+    with pytest.raises(ValueError, match=r"stream phones is .*Path\('p'\), expected a store"):
+        _windows(store, streams={"phones": Path("p")}, fields=["phones"])
 
 
 def _pair(*, dtype=np.int64):
