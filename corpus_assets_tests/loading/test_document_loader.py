@@ -171,6 +171,30 @@ def test_ranks_part_the_batches_of_a_budget_and_make_as_many_steps(store, tail):
 
 
 @ORDERS
+def test_by_budget_another_number_of_ranks_goes_on_with_the_same_batches(store, order):
+    """A step has as many batches as there are ranks, so steps change; no batch is cut elsewhere, lost or repeated."""
+    uninterrupted = _numbers(_loader(store, max_tokens=70, order=order), 60)
+    state, dealt = _loader(store, max_tokens=70, order=order).state_dict(), []
+    for world_size, workers, steps in ((1, 4, 8), (3, 1, 5), (3, 2, 6), (2, 1, 7)):
+        ranks = [
+            _loader(store, max_tokens=70, order=order, rank=rank, world_size=world_size)
+            for rank in range(world_size)
+        ]
+        for rank in ranks:
+            rank.load_state_dict(json.loads(json.dumps(state)))
+        turns = [[rank.as_worker(worker, workers) for worker in range(workers)] for rank in ranks]
+        for step in range(steps):
+            dealt += [_numbers(own[step % workers], 1)[0] for own in turns]
+        states = [own[-1].state_dict() for own in turns]
+        assert states == states[:1] * world_size
+        state = states[0]
+    assert dealt == uninterrupted[: 8 + 3 * 11 + 2 * 7]
+    assert state["step"] == 8 + 11 + 7
+    with pytest.raises(StateMismatchError, match="max_tokens is 70 in the state, 35 in this"):
+        _loader(store, max_tokens=35, order=order).load_state_dict(state)
+
+
+@ORDERS
 @BATCHINGS
 def test_skipped_documents_never_come(store, order, batching):
     skip = SkipList(documents=[0, 3, 11], tokens=[(300, 340)])
