@@ -3,8 +3,8 @@
 import hashlib
 
 import dagster as dg
-from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
+from corpus_assets.defs.backfills import open_backfills
 from corpus_assets.defs.corpus import CORPUS_TAG, Corpus
 from corpus_assets.defs.failures import concerns
 from corpus_assets.defs.jobs import CorpusJobs
@@ -14,10 +14,9 @@ from corpus_assets.errors import ConfigError
 
 READ_IN_TICK = 256 << 20  # bytes; more is read by a run of the observe job, which has no time limit
 CHANGES_IN_TICK = 250  # observations; an event costs SQLite about 40 ms
-_UNDER_WAY = [BulkActionStatus.REQUESTED, BulkActionStatus.CANCELING, BulkActionStatus.FAILING]
+# Not NOT_STARTED: that is how Dagster leaves for ever a run whose launch it refused.
 _OPEN = [
     dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
@@ -43,8 +42,8 @@ def discovery_sensor(corpus: Corpus, jobs: CorpusJobs) -> dg.SensorDefinition:
         fail_abandoned_runs(context.instance)
         if busy := _runs_in_progress(context.instance, corpus):
             return dg.SkipReason(f"{busy} runs of this corpus are in progress")
-        if backfills := _backfills_in_progress(context.instance, corpus):
-            return dg.SkipReason(f"{backfills} backfills of this corpus are in progress")
+        if backfills := list(open_backfills(context.instance, corpus)):
+            return dg.SkipReason(f"{len(backfills)} backfills of this corpus are in progress")
         try:
             seen = listing(context.instance, corpus)
         except ConfigError as error:
@@ -82,12 +81,6 @@ def _partition_requests(
     if removed:
         requests.append(corpus.partitions.build_delete_request(list(removed)))
     return requests
-
-
-def _backfills_in_progress(instance: dg.DagsterInstance, corpus: Corpus) -> int:
-    """Between the runs of a backfill there are moments without a run."""
-    backfills = instance.get_backfills(filters=BulkActionsFilter(statuses=_UNDER_WAY))
-    return sum(any(key.path[0] == corpus.name for key in item.asset_selection or ()) for item in backfills)
 
 
 def _runs_in_progress(instance: dg.DagsterInstance, corpus: Corpus) -> int:

@@ -3,6 +3,7 @@
 import dagster as dg
 from dagster import DagsterRun
 
+from corpus_assets.defs.backfills import awaited_keys
 from corpus_assets.defs.corpus import CORPUS_TAG, NIGHT_TAG, PHASE_TAG, Corpus
 from corpus_assets.defs.jobs import CorpusJobs, tail_keys
 from corpus_assets.defs.observation import discover, listing, record, register
@@ -66,15 +67,15 @@ def release_sensor(corpus: Corpus, jobs: CorpusJobs) -> dg.SensorDefinition:
 
 
 def tonights_plan(instance: dg.DagsterInstance, corpus: Corpus) -> BuildPlan:
-    """Bring Dagster's partitions up to date with the inputs, and plan the builds."""
-    seen = listing(instance, corpus)
+    """Bring Dagster's partitions up to date with the inputs, and plan what no backfill is about to build."""
+    seen, awaited = listing(instance, corpus), awaited_keys(instance, corpus)
     if seen.unread_bytes <= READ_IN_TICK:
         discovery = discover(instance, corpus)
         record(instance, corpus, discovery)
-        return plan_build(instance, corpus, discovery.manifest)
+        return plan_build(instance, corpus, discovery.manifest, left_out=awaited)
     register(instance, corpus, added=seen.added, removed=seen.removed)
     manifest = load_manifest(corpus.config.root) or InputManifest(files=())
-    return plan_build(instance, corpus, manifest, also=seen.unread)
+    return plan_build(instance, corpus, manifest, also=seen.unread, left_out=awaited)
 
 
 def night_requests(corpus: Corpus, plan: BuildPlan, night: str) -> list[dg.RunRequest]:

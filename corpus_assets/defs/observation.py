@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster import DagsterEventType
 
+from corpus_assets.defs.backfills import targeted_keys
 from corpus_assets.defs.corpus import Corpus
-from corpus_assets.defs.partitions import latest_versions, registered_keys
+from corpus_assets.defs.partitions import latest_versions, partition_states, registered_keys
 from corpus_assets.errors import IndexMismatchError, one_line
 from corpus_assets.shards.index import current_shard, load_index
 from corpus_assets.shards.manifest import InputManifest, load_manifest, observe_inputs
@@ -86,11 +87,13 @@ def record(instance: dg.DagsterInstance, corpus: Corpus, discovery: Discovery) -
 def register(
     instance: dg.DagsterInstance, corpus: Corpus, *, added: Collection[str], removed: Collection[str]
 ) -> None:
-    """Add and delete partitions."""
+    """Add and delete partitions; one that a run or a backfill is at stays until that has ended."""
     if added:
         instance.add_dynamic_partitions(corpus.partition_set, list(added))
-    for key in removed:
-        instance.delete_dynamic_partition(corpus.partition_set, key)
+    if removed:
+        busy = partition_states(instance, corpus).in_progress | targeted_keys(instance, corpus)
+        for key in set(removed) - busy:
+            instance.delete_dynamic_partition(corpus.partition_set, key)
 
 
 def observations(corpus: Corpus, discovery: Discovery) -> Iterator[dg.AssetObservation]:

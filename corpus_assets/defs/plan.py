@@ -26,7 +26,7 @@ class BuildPlan:
     Attributes:
         reasons: the partitions to build, and why.
         ranges: the same partitions as runs.
-        in_progress: partitions that a run is at; they are left to it.
+        in_progress: partitions that a run or a backfill is at; they are left to it.
         release_due: why index, checks and release have to run even without a build; empty if they need not.
     """
 
@@ -42,19 +42,21 @@ def plan_build(
     manifest: InputManifest,
     *,
     also: Collection[str] = (),
+    left_out: Collection[str] = (),
 ) -> BuildPlan:
-    """Missing, stale and failed partitions among the registered ones, and those of `also`."""
+    """Missing, stale and failed partitions among the registered ones, and those of `also`, without `left_out`."""
     states = partition_states(instance, corpus)
+    in_progress = states.in_progress.union(left_out)
     reasons = dict.fromkeys(also, "may have changed")
     reasons |= dict.fromkeys(states.failed, "failed")
     reasons |= dict.fromkeys(states.missing, "never materialised")
     reasons |= stale_keys(corpus.config, manifest)
-    wanted = {key: reasons[key] for key in states.keys if key in reasons and key not in states.in_progress}
+    wanted = {key: reasons[key] for key in states.keys if key in reasons and key not in in_progress}
     at_most = corpus.config.partitions_per_run
     return BuildPlan(
         reasons=wanted,
         ranges=tuple(contiguous_ranges(states.keys, wanted, at_most=at_most)),
-        in_progress=states.in_progress,
+        in_progress=in_progress,
         release_due=_release_due(corpus, set(states.keys), manifest),
     )
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import PartitionBackfill
+from dagster._time import get_current_timestamp
 
 from corpus_assets.benchmarks import throughput
 from corpus_assets.config import CorpusConfig, parse_corpus
 from corpus_assets.defs.corpus import Corpus
+from corpus_assets.defs.factory import corpus_definitions
 from corpus_assets.defs.home import TEMPLATE, open_instance
 from corpus_assets.defs.launch import build_corpus
 
@@ -87,6 +90,26 @@ class Built:
 
     def input(self, name: str) -> Path:
         return Path(self.config.input) / name
+
+    def open_backfill(self, *keys: str) -> PartitionBackfill:
+        """A backfill of these partitions that no daemon has taken up yet."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Dagster's own
+            backfill = PartitionBackfill.from_asset_partitions(
+                backfill_id="toys",
+                asset_graph=corpus_definitions(self.config).resolve_asset_graph(),
+                partition_names=list(keys),
+                asset_selection=[self.corpus.key("token_shards")],
+                backfill_timestamp=get_current_timestamp(),
+                tags={},
+                dynamic_partitions_store=self.instance,
+                all_partitions=False,
+                title=None,
+                description=None,
+                run_config=None,
+            )
+        self.instance.add_backfill(backfill)
+        return backfill
 
 
 @pytest.fixture

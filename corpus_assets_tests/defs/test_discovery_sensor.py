@@ -2,11 +2,11 @@
 
 import dagster as dg
 import pytest
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._time import get_current_timestamp
+from dagster._core.execution.backfill import BulkActionStatus
 
 from corpus_assets.defs import discovery_sensor
 from corpus_assets.defs.factory import corpus_definitions
+from corpus_assets.defs.partitions import RANGE_END_TAG, RANGE_START_TAG
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets_tests.defs.conftest import write_input
 
@@ -61,35 +61,36 @@ def test_it_waits_while_the_corpus_is_built_by_any_route(built, look):
         definitions.resolve_implicit_global_asset_job_def(),
         asset_selection=frozenset([built.corpus.key("token_shards")]),
         tags={"dagster/partition": "a.jsonl"},
+        status=dg.DagsterRunStatus.STARTED,
     )
     assert look().skip_message == "1 runs of this corpus are in progress"
     built.instance.report_run_failed(by_ui)
-    by_job = built.instance.create_run_for_job(build, tags={**build.tags, "dagster/partition": "a.jsonl"})
+    by_job = built.instance.create_run_for_job(
+        build, tags={**build.tags, "dagster/partition": "a.jsonl"}, status=dg.DagsterRunStatus.STARTED
+    )
     assert look().skip_message == "1 runs of this corpus are in progress"
     built.instance.report_run_failed(by_job)
     assert requested(look()) == {"Add": ["e.jsonl"]}
 
 
-@pytest.mark.filterwarnings("ignore:Function `AssetSelection.sources` is deprecated")  # Dagster's own
+def test_a_run_whose_launch_was_refused_does_not_hold_it_up(built, look):
+    """Dagster leaves it behind as not started, for ever."""
+    write_input(built.input("e.jsonl"))
+    build = corpus_definitions(built.config).resolve_job_def("toy_build")
+    with pytest.raises(dg.DagsterInvalidInvocationError):
+        built.instance.create_run_for_job(
+            build, tags={**build.tags, RANGE_START_TAG: "a.jsonl", RANGE_END_TAG: "nope.jsonl"}
+        )
+    assert [run.status for run in built.instance.get_runs(limit=1)] == [dg.DagsterRunStatus.NOT_STARTED]
+    assert requested(look()) == {"Add": ["e.jsonl"]}
+
+
 def test_it_waits_between_the_runs_of_a_backfill(built, look):
     """Dagster gives up a backfill whose partition is deleted under it."""
     built.input("d.jsonl").unlink()
-    build_toys = PartitionBackfill.from_asset_partitions(
-        backfill_id="toys",
-        asset_graph=corpus_definitions(built.config).resolve_asset_graph(),
-        partition_names=["a.jsonl", "d.jsonl"],
-        asset_selection=[built.corpus.key("token_shards")],
-        backfill_timestamp=get_current_timestamp(),
-        tags={},
-        dynamic_partitions_store=built.instance,
-        all_partitions=False,
-        title=None,
-        description=None,
-        run_config=None,
-    )
-    built.instance.add_backfill(build_toys)
+    backfill = built.open_backfill("a.jsonl", "d.jsonl")
     assert look().skip_message == "1 backfills of this corpus are in progress"
-    built.instance.update_backfill(build_toys.with_status(BulkActionStatus.COMPLETED_FAILED))
+    built.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_FAILED))
     assert requested(look()) == {"Del": ["d.jsonl"]}
 
 
@@ -98,7 +99,7 @@ def test_runs_of_another_corpus_do_not_hold_it_up(built, look):
     other = corpus_definitions(built.config.model_copy(update={"name": "other"})).resolve_job_def(
         "other_release"
     )
-    built.instance.create_run_for_job(other, tags=other.tags)
+    built.instance.create_run_for_job(other, tags=other.tags, status=dg.DagsterRunStatus.STARTED)
     assert requested(look()) == {"Add": ["e.jsonl"]}
 
 

@@ -7,6 +7,7 @@ import datetime
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus
 
 from corpus_assets.defs import nightly
 from corpus_assets.defs.corpus import NIGHT_TAG, PHASE_TAG
@@ -216,6 +217,39 @@ def test_partitions_that_a_run_is_at_are_left_to_it(nights):
     assert answer.skip_message == "1 partitions are being built, the others are up to date"
     nights.built.instance.report_run_failed(run)
     assert launched(nights.tick()) == [("a.jsonl", "a.jsonl")]
+
+
+def test_partitions_that_a_backfill_has_yet_to_build_are_left_to_it(nights):
+    built = nights.built
+    backfill = built.open_backfill("a.jsonl", "d.jsonl")
+    for name in ("a.jsonl", "b.jsonl"):
+        write_input(built.input(name), word="other")
+    assert launched(nights.tick()) == [("b.jsonl", "b.jsonl")]
+    built.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_FAILED))
+    assert launched(nights.tick()) == [("a.jsonl", "b.jsonl")]
+
+
+@pytest.mark.parametrize("route", ["night", "observe"])
+def test_a_partition_of_a_backfill_stays_until_it_has_ended(nights, route):
+    """Dagster gives up a backfill whose partition is deleted under it."""
+    built = nights.built
+    definitions = corpus_definitions(built.config)
+
+    def look():
+        if route == "night":
+            nights.tick()
+        else:
+            assert (
+                definitions.resolve_job_def("toy_observe").execute_in_process(instance=built.instance).success
+            )
+        return built.instance.get_dynamic_partitions("toy_input_shards")
+
+    backfill = built.open_backfill("d.jsonl")
+    for name in ("c.jsonl", "d.jsonl"):
+        built.input(name).unlink()
+    assert look() == ["a.jsonl", "b.jsonl", "d.jsonl"]
+    built.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_FAILED))
+    assert look() == ["a.jsonl", "b.jsonl"]
 
 
 def test_more_than_a_tick_can_read_is_left_to_the_build_runs(nights, monkeypatch):
