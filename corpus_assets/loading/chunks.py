@@ -1,21 +1,21 @@
 """Reads HDF5 chunks without HDF5: byte ranges from the file, decoded outside HDF5's lock, in threads.
 
 HDF5 is asked once per shard, when the shard is first read and in another process: where its chunks lie and which
-filters they passed. A chunk whose filters are not known here (lzf) is read through h5py instead.
+filters they passed. A chunk whose filters are not known here (lzf, blosc2) is decoded by that process too.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError, ShardError
-from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.hdf5 import open_shard
+from corpus_assets.loading.extents import TOKEN_CRC32, TOKENS, TokenFile
 
 DEFLATE, SHUFFLE, ZSTD = 1, 2, 32015
 
@@ -30,12 +30,15 @@ class ChunkTable:
         offsets: (C,) int64 byte offsets; sizes: (C,) int64 stored bytes.
         skipped: (C,) int64, bit i set where the chunk did not pass filter i.
         filters: HDF5 filter ids in the order in which they were applied when writing.
+        checksums: (C,) uint32, the recorded crc32 of the tokens of each chunk; None where HDF5 is not needed to
+            decode them, or none are recorded.
     """
 
     offsets: np.ndarray
     sizes: np.ndarray
     skipped: np.ndarray
     filters: tuple[int, ...]
+    checksums: np.ndarray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +84,16 @@ class ChunkedShard:
             ShardError: a chunk cannot be decoded, naming file and chunk.
         """
         table = self._chunk_table()
-        known = all(number in _DECODERS or number == SHUFFLE for number in table.filters)
-        decoded = self._decoded(table, chunks) if known else self._through_hdf5(chunks)
+        decoded = (
+            self._decoded(table, chunks) if _is_known(table.filters) else self._through_hdf5(table, chunks)
+        )
         found: list[Chunk] = []
         try:
             for whole in decoded:
                 stored = whole[..., : self.file.token_count - chunks[len(found)] * self.file.chunk_size]
                 stored.flags.writeable = False
                 found.append(Chunk(stored, self._dtype))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ShardError) as error:
             raise ShardError(
                 f"{self.file.path}: chunk {chunks[len(found)]} cannot be decoded: {error}"
             ) from error
@@ -125,18 +129,26 @@ class ChunkedShard:
             raise ValueError(f"found {len(data)} bytes, expected {size * itemsize}")
         return np.frombuffer(data, self._dtype)
 
-    def _through_hdf5(self, chunks: Sequence[int]) -> Iterator[np.ndarray]:
-        import hdf5plugin  # noqa: F401  (registers blosc2)
+    def _through_hdf5(self, table: ChunkTable, chunks: Sequence[int]) -> Iterator[np.ndarray]:
+        from corpus_assets.shards.values import StoredValues
 
-        size = self.file.chunk_size
-        with open_shard(self.file.path) as file:
-            tokens = file[self.file.dataset]
-            for chunk in chunks:
-                yield tokens[chunk * size : min((chunk + 1) * size, self.file.token_count)]
+        size, count = self.file.chunk_size, self.file.token_count
+        values = StoredValues(self.file.path, self.file.dataset, self._dtype, count)
+        ranges = [(chunk * size, min((chunk + 1) * size, count)) for chunk in chunks]
+        try:
+            parts: Iterable[np.ndarray] = values.read(ranges)
+        except ShardError:  # one by one, to see which
+            parts = (part for limits in ranges for part in values.read([limits]))
+        for chunk, tokens in zip(chunks, parts, strict=True):
+            # A filter that gives too few bytes makes HDF5 2.0 fill up with whatever lies behind them in memory.
+            if table.checksums is not None and (found := zlib.crc32(tokens.data)) != table.checksums[chunk]:
+                raise ValueError(f"its crc32 is {found:08x}, expected {table.checksums[chunk]:08x}")
+            yield tokens
 
 
 def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
     from corpus_assets.shards.contents import read_contents
+    from corpus_assets.shards.values import StoredValues
 
     os.close(file.open())
     contents = read_contents(file.path, chunks_of=file.dataset)
@@ -157,7 +169,14 @@ def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
     outside = (placed[:, 1] < 0) | (placed[:, 2] < 0) | (placed[:, 1] > file.file_bytes - placed[:, 2])
     if outside.any():
         raise ShardError(f"{file.path}: chunk {int(outside.argmax())} lies outside the file")
-    return ChunkTable(placed[:, 1].copy(), placed[:, 2].copy(), placed[:, 3].copy(), facts.filters)
+    checksums = None
+    if file.dataset == TOKENS and not _is_known(facts.filters):
+        checksums = StoredValues(file.path, TOKEN_CRC32, np.dtype("<u4"), count)[:]
+    return ChunkTable(placed[:, 1].copy(), placed[:, 2].copy(), placed[:, 3].copy(), facts.filters, checksums)
+
+
+def _is_known(filters: Sequence[int]) -> bool:
+    return all(number in _DECODERS or number == SHUFFLE for number in filters)
 
 
 def _inflate(data: bytes, raw_bytes: int) -> bytes:

@@ -19,6 +19,7 @@ from corpus_assets.shards.regular import leads_out
 
 # As in shards.layout, which imports h5py; a chunked reader compares chunk sizes with the file.
 TOKENS, FIELDS, DOCUMENT_ENDS, DOCUMENT_ROWS = "tokens", "fields", "document_ends", "document_rows"
+TOKEN_CRC32 = "token_crc32"
 INDEX_CHUNK = 8 * 1024
 
 

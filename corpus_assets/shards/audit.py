@@ -69,20 +69,20 @@ def _compare(
 ) -> list[Finding]:
     findings = []
     try:
-        with VerifiedColumns(index.root, shard) as columns:
-            ends = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count)
-            rows = columns.get(layout.DOCUMENT_ROWS, "int64", shard.document_count)
-            tokens = columns.get(layout.TOKENS, shard.dtype, shard.token_count)
-            extents = {
-                int(rows[ordinal]): (int(ends[ordinal - 1]) if ordinal else 0, int(ends[ordinal]))
-                for ordinal in ordinals
-            }
-            texts = _texts(config, file, set(extents))
-            for row, (start, stop) in extents.items():
-                expected = tokenizer.encode(texts[row])[: config.max_document_tokens]
-                if not np.array_equal(tokens[start:stop], [*expected, tokenizer.boundary_id]):
-                    message = f"row {row} of {file.name} gives other ids than the shard holds"
-                    findings.append(_finding(shard, message, (start, stop)))
+        columns = VerifiedColumns(index.root, shard)
+        ends = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count)
+        rows = columns.get(layout.DOCUMENT_ROWS, "int64", shard.document_count)
+        tokens = columns.get(layout.TOKENS, shard.dtype, shard.token_count)
+        extents = {
+            int(rows[ordinal]): (int(ends[ordinal - 1]) if ordinal else 0, int(ends[ordinal]))
+            for ordinal in ordinals
+        }
+        texts = _texts(config, file, set(extents))
+        for row, (start, stop) in extents.items():
+            expected = tokenizer.encode(texts[row])[: config.max_document_tokens]
+            if not np.array_equal(tokens[start:stop], [*expected, tokenizer.boundary_id]):
+                message = f"row {row} of {file.name} gives other ids than the shard holds"
+                findings.append(_finding(shard, message, (start, stop)))
     except (InputError, ShardError, OSError) as error:
         return [_finding(shard, str(error))]
     return findings

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from corpus_assets.errors import ShardError, one_line
@@ -16,6 +15,7 @@ from corpus_assets.shards import layout
 from corpus_assets.shards.contents import ShardContents, read_contents
 from corpus_assets.shards.records import TEXT, ShardInfo
 from corpus_assets.shards.seal import stretch_digest
+from corpus_assets.shards.values import StoredValues
 from corpus_assets.shards.verified import VerifiedColumns, difference
 
 # After these the bytes are not where the record says, and there is nothing to hash.
@@ -88,9 +88,9 @@ class ShardInspector:
                         "digest", f"sha256 of the chunks is {found}, expected {info.data_sha256}"
                     )
                     return
-            with VerifiedColumns(self._root, info, verify=False) as columns:
-                yield from self._tokens(columns)
-        except Exception as error:  # h5py raises many types for what damaged chunks make HDF5 do
+            columns = VerifiedColumns(self._root, info, verify=False)
+            yield from self._tokens(columns)
+        except (ShardError, OSError, ValueError) as error:
             yield self._finding("format", f"cannot be read to its end: {error}")
 
     def _finding(self, check: str, message: str, token_range: tuple[int, int] | None = None) -> Finding:
@@ -218,7 +218,7 @@ class ShardInspector:
 class _Ends:
     """Walks `document_ends` once, in step with the tokens; remembers whether it always increases."""
 
-    def __init__(self, dataset: np.ndarray | h5py.Dataset) -> None:
+    def __init__(self, dataset: np.ndarray | StoredValues) -> None:
         self._dataset = dataset
         self._position = 0
         self._block = np.empty(0, dtype=np.int64)

@@ -95,15 +95,15 @@ def document_lengths(root: Path, shards: Iterable[ShardInfo], *, verify: bool = 
     """
     fine = np.zeros(_OCTAVES * _PER_OCTAVE + 1, dtype=np.int64)
     for shard in shards:
-        with VerifiedColumns(root, shard, verify=verify) as columns:
-            ends, last = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count), 0
-            for start in range(0, shard.document_count, layout.INDEX_CHUNK * 16):
-                block = ends[start : start + layout.INDEX_CHUNK * 16]
-                lengths = np.diff(block, prepend=last)
-                if lengths.min() < 1 or block[-1] > shard.token_count:
-                    raise ShardError(f"{columns.path}: its document ends do not increase to its last token")
-                last = int(block[-1])
-                fine += np.bincount((np.log2(lengths) * _PER_OCTAVE).astype(np.int64), minlength=len(fine))
+        columns = VerifiedColumns(root, shard, verify=verify)
+        ends, last = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count), 0
+        for start in range(0, shard.document_count, layout.INDEX_CHUNK * 16):
+            block = ends[start : start + layout.INDEX_CHUNK * 16]
+            lengths = np.diff(block, prepend=last)
+            if lengths.min() < 1 or block[-1] > shard.token_count:
+                raise ShardError(f"{columns.path}: its document ends do not increase to its last token")
+            last = int(block[-1])
+            fine += np.bincount((np.log2(lengths) * _PER_OCTAVE).astype(np.int64), minlength=len(fine))
     return DocumentLengths(fine)
 
 

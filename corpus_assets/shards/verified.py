@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
-import h5py
 import numpy as np
 
 from corpus_assets.errors import ShardError
-from corpus_assets.shards import layout
 from corpus_assets.shards.records import ShardInfo
 from corpus_assets.shards.regular import leads_out, open_regular
 from corpus_assets.shards.seal import frame_digest
+from corpus_assets.shards.values import StoredValues
 
 
 def difference(root: Path, info: ShardInfo) -> tuple[str, str] | None:
@@ -37,8 +34,7 @@ def difference(root: Path, info: ShardInfo) -> tuple[str, str] | None:
 class VerifiedColumns:
     """The datasets of a shard whose file is the one that its record describes.
 
-    Datasets with a recorded place are mapped from there; HDF5 opens the file for others only. A context manager
-    that owns the HDF5 handle.
+    Datasets with a recorded place are mapped from there; HDF5 is asked for others only, in a process of its own.
 
     Args:
         root: the corpus folder.
@@ -52,8 +48,6 @@ class VerifiedColumns:
     def __init__(self, root: Path, info: ShardInfo, *, verify: bool = True) -> None:
         self.path = root / info.path
         self._info = info
-        self._handles = ExitStack()
-        self._file: h5py.File | None = None
         if verify:
             try:
                 found = difference(root, info)
@@ -62,34 +56,19 @@ class VerifiedColumns:
             if found is not None:
                 raise ShardError(f"{self.path}: {found[1]}")
 
-    def get(self, name: str, dtype: str, length: int) -> np.ndarray | h5py.Dataset:
-        """The first `length` values of the dataset `name`, mapped, or as an HDF5 dataset of them or more.
+    def get(self, name: str, dtype: str, length: int) -> np.ndarray | StoredValues:
+        """The first `length` values of the dataset `name`, mapped, or to be asked for.
 
         Raises:
-            ShardError: the dataset is not what the record says.
+            ShardError: the dataset is not what the record says; where it is asked for, when it is.
         """
         stored = np.dtype(dtype).newbyteorder("<")
         offset = self._info.extents.get(name)
         if offset is not None:
             if length == 0 or offset + length * stored.itemsize > self._info.file_bytes:
                 raise ShardError(f"{self.path}: {name} lies at byte {offset}, outside of the file")
-            return np.memmap(self.path, dtype=stored, mode="r", offset=offset, shape=(length,))
+            mapped = np.memmap(self.path, dtype=stored, mode="r", offset=offset, shape=(length,))
+            return np.asarray(mapped)  # slices of a memmap cost more than their bytes
         if length == 0:
             return np.empty(0, stored)
-        dataset = self._opened().get(name)
-        if not isinstance(dataset, h5py.Dataset) or dataset.dtype != stored or len(dataset) < length:
-            raise ShardError(f"{self.path}: {name} is not {length} values of {dtype}")
-        return dataset
-
-    def _opened(self) -> h5py.File:
-        if self._file is None:
-            self._file = self._handles.enter_context(layout.open_file(self.path))
-        return self._file
-
-    def __enter__(self) -> VerifiedColumns:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._handles.close()
+        return StoredValues(self.path, name, stored, length)

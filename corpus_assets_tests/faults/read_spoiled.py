@@ -19,7 +19,7 @@ import numpy as np
 
 from corpus_assets import MmapTokenStore, load_index, validate_corpus
 from corpus_assets.errors import CorpusError
-from corpus_assets.shards import contents
+from corpus_assets.shards import contents, hdf5_process
 from corpus_assets.shards.index import publish_index
 from corpus_assets.shards.records import ShardIndex
 from corpus_assets.shards.seal import frame_digest, stretch_digest
@@ -63,7 +63,7 @@ def vouch(root: Path, path: Path) -> None:
 
 def main(root: Path, path: Path, folder: Path, *, vouched: bool) -> None:
     """Put each file of `folder` in place of `path` and read; prints how often each way ended how."""
-    contents.TIME_LIMIT = 2.0
+    hdf5_process.TIME_LIMIT = 2.0
     sound, index = path.read_bytes(), (root / "shards.json").read_bytes()
     ways: dict[str, Callable[[], None]] = {
         "read": partial(read, root),

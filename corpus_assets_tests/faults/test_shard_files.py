@@ -73,7 +73,34 @@ def test_a_file_on_which_hdf5_hangs_is_refused_in_time(plain):
     path = plain / load_index(plain).shards[0].path
     hang_hdf5(path)
     ended = run_alone(LOOK, path)
-    assert "HDF5 gave no answer in 1 s: its metadata is damaged; expected a token shard" in ended.stdout
+    assert "HDF5 gave no answer in 1 s: the file is damaged; expected a token shard" in ended.stdout
+
+
+READ = """
+import sys
+from corpus_assets import MmapTokenStore
+with MmapTokenStore(sys.argv[1]) as store:
+    print(len(store.get_slice(0, 3500)), "h5py" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("codec", ["lzf", "blosc2"])
+def test_filters_of_hdf5_decode_in_another_process_than_the_reader(tmp_path, codec):
+    write_corpus_of(tmp_path, SHARDS, compression=codec, chunk_size=64)
+    ended = run_alone(READ, tmp_path)
+    assert ended.stdout == "3500 False\n", ended.stderr
+
+
+def test_memory_behind_a_chunk_that_is_too_short_is_not_taken_for_tokens(tmp_path):
+    """HDF5 does not compare what lzf gives with the size of a chunk, and reads on."""
+    index = write_corpus_of(tmp_path, SHARDS, compression="lzf", chunk_size=64)
+    with h5py.File(tmp_path / index.shards[0].path, "r+") as file:
+        file["tokens"].id.write_direct_chunk((64,), b"\x1f" + b"a" * 32)
+    vouch(tmp_path)
+    with MmapTokenStore(tmp_path) as store:
+        assert np.array_equal(store.get_slice(0, 64), tokens_of(SHARDS)[:64])
+        with pytest.raises(ShardError, match=r"s00000\.h5: chunk 1 cannot be decoded: its crc32 is"):
+            store.get_slice(0, 2000)
 
 
 def test_validation_does_not_show_damaged_metadata_to_hdf5(plain):
