@@ -20,6 +20,9 @@ _FLAGS = [
     "--no-first-run",
 ]
 _TIMEOUT = 60_000  # milliseconds
+_BUILD_TIMEOUT = (
+    240_000  # the daemon takes up a backfill twice a minute, and other runs may be before its own
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class DagsterUI:
         """Wait until the Partitions tab of token_shards shows these counts."""
         self.open(f"/assets/{corpus}/token_shards?view=partitions")
         for state, count in expected.items():
-            expect(self.page.get_by_text(f"{state} ({count})")).to_be_visible()
+            expect(self.page.get_by_text(f"{state} ({count})")).to_be_visible(timeout=_BUILD_TIMEOUT)
 
     def header_menu(self) -> Locator:
         """The entries of the menu behind the arrow at the top of a backfill's page."""

@@ -1,8 +1,9 @@
 """One `dagster dev` and one browser for all tests here: starting them takes longer than most of the tests.
 
 The nightly schedule of the corpus `nights` ticks each minute; it is switched on first, so that its nights
-pass while the other tests click. The fixtures end with this package: while Playwright is open its event
-loop runs, and Dagster cannot run one of its own in the same process.
+pass while the other tests click. So do the backfills of `many`: the daemon looks after them twice a minute.
+The fixtures end with this package: while Playwright is open its event loop runs, and Dagster cannot run one
+of its own in the same process.
 """
 
 import json
@@ -15,6 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from corpus_assets_tests.defs.conftest import break_input, write_input
+from corpus_assets_tests.defs.served.backfills import BackfillsSeen, backfill_in_parallel
 from corpus_assets_tests.defs.served.browser import DagsterUI, dagster_ui
 from corpus_assets_tests.defs.served.nights import NightsSeen, live_through_nights
 from corpus_assets_tests.defs.served.project import ServedProject, served
@@ -33,6 +35,7 @@ COMMON = {"window_size": 256, "workers": 1}
 CORPORA = {
     "fifty": {"input": "data/fifty", "root": "data/fifty_corpus", **COMMON},
     "odd": {"input": "data/odd", "root": "data/odd_corpus", **COMMON},
+    "many": {"input": "data/many", "root": "data/many_corpus", "partitions_per_run": 2, **COMMON},
     "slow": {"input": "data/slow", "root": "data/slow_corpus", **COMMON},
     "nights": {
         "input": "data/nights",
@@ -84,6 +87,13 @@ def nights(ui: DagsterUI, project: ServedProject) -> Iterator["Future[NightsSeen
         yield beside.submit(live_through_nights, project)
 
 
+@pytest.fixture(scope="package", autouse=True)
+def backfills(project: ServedProject) -> Iterator["Future[BackfillsSeen]"]:
+    """A backfill in parallel runs and its re-execution, and what will have been seen of them."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        yield beside.submit(backfill_in_parallel, project)
+
+
 def write_inputs(data: Path) -> dict[str, int]:
     """The inputs of all corpora; returns how many each has."""
     for number in range(50):
@@ -92,13 +102,16 @@ def write_inputs(data: Path) -> dict[str, int]:
         break_input(data / "fifty" / name)
     for name in ODD_NAMES:
         write_input(data / "odd" / name)
+    for number in range(6):
+        write_input(data / "many" / f"m{number}.jsonl")
+    break_input(data / "many" / "m3.jsonl")
     write_input(data / "slow" / "small.jsonl")
     for name, rows in (("big.jsonl", 19_000), ("huge.jsonl", 20_000)):
         write_big_input(data / "slow" / name, rows=rows)
     write_input(data / "nights" / "small.jsonl")
     break_input(data / "nights" / "broken.jsonl")
     write_big_input(data / "nights" / "big.jsonl", rows=4000)
-    return {"fifty": 50, "odd": len(ODD_NAMES), "slow": 3, "nights": 3}
+    return {"fifty": 50, "odd": len(ODD_NAMES), "many": 6, "slow": 3, "nights": 3}
 
 
 def write_big_input(path: Path, *, rows: int) -> None:

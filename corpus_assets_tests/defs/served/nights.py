@@ -81,7 +81,7 @@ def _release_of(config: CorpusConfig, changed: Path) -> Release | None:
 
 
 def _quiet_tick(project: ServedProject) -> str | None:
-    """Why the schedule's latest skipped tick launched nothing, as the UI asks for it."""
+    """Why the schedule's latest tick that did not wait for a build launched nothing, as the UI asks for it."""
     selector: Mapping[str, str] = {
         "repositoryName": "__repository__",
         "repositoryLocationName": "corpora",
@@ -93,4 +93,5 @@ def _quiet_tick(project: ServedProject) -> str | None:
         s=selector,
     )
     ticks = found["scheduleOrError"]["scheduleState"]["ticks"]
-    return next((tick["skipReason"] for tick in ticks if tick["status"] == "SKIPPED"), None)
+    reasons = (tick["skipReason"] for tick in ticks if tick["status"] == "SKIPPED")
+    return next((reason for reason in reasons if "are being built" not in reason), None)

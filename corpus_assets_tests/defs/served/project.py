@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import dagster as dg
 import yaml
+from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.execution.plan.objects import StepFailureData
 
 from corpus_assets.config import CorpusConfig, load_config
 from corpus_assets.defs.failures import FailureSummary
@@ -35,6 +37,28 @@ mutation($params: ExecutionParams!) {
   }
 }
 """
+BACKFILL = """
+mutation($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+RE_EXECUTE = """
+mutation($params: ReexecutionParams) {
+  reexecutePartitionBackfill(reexecutionParams: $params) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message }
+  }
+}
+"""
+ENDED = {BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED, BulkActionStatus.FAILED}
+
+
+class RunTimes(NamedTuple):
+    """Seconds since the epoch."""
+
+    start: float
+    end: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +110,50 @@ class ServedProject:
         assert answer["__typename"] == "LaunchRunSuccess", answer
         return str(answer["run"]["runId"])
 
+    def backfill(self, assets: Sequence[str]) -> str:
+        """Launch a backfill of all partitions, as the UI's dialog does; returns its id."""
+        keys = [{"path": asset.split("/")} for asset in assets]
+        answer = self.graphql(BACKFILL, params={"assetSelection": keys, "allPartitions": True})
+        return str(answer["launchPartitionBackfill"]["backfillId"])
+
+    def re_execute_from_failure(self, backfill_id: str) -> str:
+        """What the entry in the menu of a backfill does; returns the id of the new one."""
+        answer = self.graphql(RE_EXECUTE, params={"parentRunId": backfill_id, "strategy": "FROM_FAILURE"})
+        return str(answer["reexecutePartitionBackfill"]["backfillId"])
+
+    def wait_for_backfill(self, backfill_id: str) -> BulkActionStatus:
+        """How a backfill ended."""
+        return self.wait_for(
+            lambda: (
+                (found := self.instance.get_backfill(backfill_id)) and found.status in ENDED and found.status
+            ),
+            seconds=300,
+        )
+
+    def set_pool_limit(self, pool: str, limit: int) -> None:
+        """What Deployment > Concurrency does."""
+        self.graphql(
+            "mutation($pool: String!, $limit: Int!) { setConcurrencyLimit(concurrencyKey: $pool, limit: $limit) }",
+            pool=pool,
+            limit=limit,
+        )
+
     def wait_for_end(self, run_id: str) -> dg.DagsterRunStatus:
         """How a run ended."""
         return self.wait_for(
             lambda: (run := self.instance.get_run_by_id(run_id)) and run.is_finished and run.status
         )
+
+    def run_times(self, run_id: str) -> "RunTimes":
+        """When an ended run was at work."""
+        record = self.instance.get_run_record_by_id(run_id)
+        return RunTimes(start=record.start_time, end=record.end_time)
+
+    def step_failure(self, run_id: str) -> StepFailureData:
+        """Why the only failed step of a run failed."""
+        events = [entry.dagster_event for entry in self.instance.all_logs(run_id)]
+        (failure,) = [event for event in events if event is not None and event.is_step_failure]
+        return failure.step_failure_data
 
     def wait_for(self, what: Callable[[], T | None], *, seconds: float = 120) -> T:
         """Ask until the answer is true; fails with the end of the server's log."""

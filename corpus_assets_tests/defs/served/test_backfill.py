@@ -27,6 +27,8 @@ def test_materialise_one_partition_with_an_odd_name(ui, project):
     ui.open(f"/assets/odd/token_shards?view=partitions&partition={key}")
     expect(ui.page.get_by_text("Materialized", exact=True)).to_be_visible()
     expect(ui.page.get_by_text(name, exact=True)).to_be_visible()  # the original name, in the metadata
+    expect(ui.page.get_by_text("document_lengths", exact=True)).to_be_visible()
+    expect(ui.page.get_by_text("████████████████████████")).to_be_visible()
     ui.picture("partition-materialised")
     assert current_shard(config.root, key).document_count == 20
     assert current_shard(config.root, encode_key("a.jsonl")) is None

@@ -1,4 +1,4 @@
-"""kill -9 of a run's worker, and training launched through the API, with the real daemon around them."""
+"""kill -9 of a run's worker, with the real daemon around it."""
 
 import os
 import signal
@@ -25,17 +25,12 @@ def test_a_killed_worker_fails_what_it_had_not_finished_and_nothing_else(project
     assert states.failed == states.missing
     assert states.failed
 
-    assert project.wait_for_end(project.launch("slow_build", tags=ALL)) is DagsterRunStatus.SUCCESS
+    again = [project.launch("slow_build", tags=ALL) for _ in range(2)]
+    assert [project.wait_for_end(run_id) for run_id in again] == [DagsterRunStatus.SUCCESS] * 2
+    one, two = sorted(project.run_times(run_id) for run_id in again)
+    assert one.end <= two.start  # the limit of a pool is 1
     assert not partition_states(project.instance, corpus).missing
-    newest = project.instance.fetch_materializations(corpus.key("token_shards"), limit=3).records
+    newest = project.instance.fetch_materializations(corpus.key("token_shards"), limit=6).records[3:]
     reused = {event.partition_key: event.asset_materialization.metadata["reused"].value for event in newest}
     assert reused["huge.jsonl"] is True
     assert current_shard(corpus.config.root, "small.jsonl").document_count == 20
-
-
-def test_training_launched_through_the_api_refuses_a_corpus_without_a_release(project):
-    run_id = project.launch("slow_corpus", assets=["slow/training"])
-    assert project.wait_for_end(run_id) is DagsterRunStatus.FAILURE
-    log = project.instance.all_logs(run_id)
-    (failure,) = [entry for entry in log if entry.dagster_event and entry.dagster_event.is_step_failure]
-    assert "shards.json" in failure.dagster_event.step_failure_data.user_failure_data.description
