@@ -115,21 +115,18 @@ def look(*, path: str, chunks_of: str | None, documents: int, tokens: int) -> tu
 def _facts(dataset: Any, *, with_chunks: bool) -> dict[str, Any]:
     from corpus_assets.shards import layout
 
-    chunks: list[tuple[int, int, int, int]] = []
-    dataset.id.chunk_iter(
-        lambda chunk: chunks.append((chunk.chunk_offset[0], chunk.byte_offset, chunk.size, chunk.filter_mask))
-    )
+    places = layout.chunk_places(dataset)
     properties, kind = dataset.id.get_create_plist(), dataset.dtype
     return {
         "length": dataset.shape[0],
         "dtype": kind.name if kind == kind.newbyteorder("<") else kind.str,
         "chunk": dataset.chunks[0],
-        "stored_bytes": sum(size for _, _, size, _ in chunks),
-        "run_offset": layout.run_offset(dataset),
+        "stored_bytes": int(places[:, 2].sum()),
+        "run_offset": layout.run_offset(dataset, places),
         "attributes": dict(dataset.attrs.items()),
         "filters": [properties.get_filter(number)[0] for number in range(properties.get_nfilters())],
-        "chunk_count": len(chunks),
-        "chunks": sorted(chunks) if with_chunks else [],
+        "chunk_count": len(places),
+        "chunks": places.tolist() if with_chunks else [],
     }
 
 

@@ -29,7 +29,7 @@ _HOPELESS = {
     "document_count",
     "extents",
 }
-_HASH_BLOCK = 256 * 1024  # stays in the cache between the digest and the other looks at it
+_HASH_BLOCK = 1024 * 1024  # stays in the cache between the digest and the other looks at it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +167,16 @@ class ShardInspector:
         ends = _Ends(columns.get(layout.DOCUMENT_ENDS, "int64", info.document_count))
         digest = hashlib.sha256()
         start, misplaced, largest = 0, 0, 0
-        for block in self._token_blocks(columns):
+        step = self._tokens_in_block()
+        marks = np.empty(min(step, info.token_count), dtype=bool)
+        for block in self._token_blocks(columns, step):
             digest.update(block.data)
             last_tokens = ends.up_to(start + len(block)) - 1 - start
             inside = (last_tokens >= 0) & (last_tokens < len(block))
             at_ends = block[last_tokens[inside]]
-            found = int(np.count_nonzero(block == boundary))
+            found = int(np.count_nonzero(np.equal(block, boundary, out=marks[: len(block)])))
             misplaced += int(np.count_nonzero(at_ends != boundary)) + abs(found - len(last_tokens))
-            largest = max(largest, int(block.max(initial=0)))
+            largest = max(largest, int(np.maximum.reduce(block)))
             start += len(block)
         if digest.hexdigest() != info.sha256:
             yield from self._damaged_chunks(columns, digest.hexdigest())
@@ -190,10 +192,14 @@ class ShardInspector:
                 "document_ends", f"expected to increase to {info.token_count}; the last is {ends.last}"
             )
 
-    def _token_blocks(self, columns: VerifiedColumns) -> Iterator[np.ndarray]:
+    def _tokens_in_block(self) -> int:
+        """Whole chunks of about `_HASH_BLOCK` bytes."""
+        chunk_bytes = self._info.chunk_size * np.dtype(self._info.dtype).itemsize
+        return max(1, _HASH_BLOCK // chunk_bytes) * self._info.chunk_size
+
+    def _token_blocks(self, columns: VerifiedColumns, step: int) -> Iterator[np.ndarray]:
         info = self._info
         tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
-        step = max(1, _HASH_BLOCK // np.dtype(info.dtype).itemsize // info.chunk_size) * info.chunk_size
         for start in range(0, info.token_count, step):
             yield np.asarray(tokens[start : min(start + step, info.token_count)])
 

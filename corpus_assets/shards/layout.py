@@ -138,27 +138,36 @@ def data_stretch(dataset: h5py.Dataset) -> tuple[int, int]:
         return 0, 0
     if (offset := run_offset(dataset)) is not None:
         return offset, dataset.shape[0] * dataset.dtype.itemsize
-    placed = _chunk_places(dataset)
+    placed = chunk_places(dataset)
     start = int(placed[:, 1].min())
     return start, int((placed[:, 1] + placed[:, 2]).max()) - start
 
 
-def run_offset(dataset: h5py.Dataset) -> int | None:
-    """Byte offset of a dataset whose chunks lie in one run in their order; None for any other."""
+def run_offset(dataset: h5py.Dataset, placed: np.ndarray | None = None) -> int | None:
+    """Byte offset of a dataset whose chunks lie in one run in their order; None for any other.
+
+    Args:
+        dataset: the dataset.
+        placed: its `chunk_places`, where they are known.
+    """
     if is_filtered(dataset) or not dataset.shape[0]:
         return None
-    placed = _chunk_places(dataset)
+    placed = chunk_places(dataset) if placed is None else placed
+    if len(placed) != -(-dataset.shape[0] // dataset.chunks[0]):
+        return None
     expected = placed[0, 1] + placed[:, 0] * dataset.dtype.itemsize
-    whole = len(placed) == -(-dataset.shape[0] // dataset.chunks[0])
-    return int(placed[0, 1]) if whole and (placed[:, 1] == expected).all() else None
+    return int(placed[0, 1]) if (placed[:, 1] == expected).all() else None
 
 
-def _chunk_places(dataset: h5py.Dataset) -> np.ndarray:
-    """(C, 3) int64 of each chunk, in order: its first element, its offset in the file, its stored bytes."""
+def chunk_places(dataset: h5py.Dataset) -> np.ndarray:
+    """(C, 4) int64 of each stored chunk, in order.
+
+    The columns: its first element, its offset in the file, its stored bytes, the mask of filters not applied.
+    """
     # Millions of chunks as Python tuples would be what a build takes most memory for.
     places = array("q")
-    dataset.id.chunk_iter(lambda c: places.extend((c.chunk_offset[0], c.byte_offset, c.size)))
-    found = np.frombuffer(places, dtype=np.int64).reshape(-1, 3)
+    dataset.id.chunk_iter(lambda c: places.extend((c.chunk_offset[0], c.byte_offset, c.size, c.filter_mask)))
+    found = np.frombuffer(places, dtype=np.int64).reshape(-1, 4)
     return found[np.argsort(found[:, 0], kind="stable")]
 
 
