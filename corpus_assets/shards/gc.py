@@ -36,7 +36,7 @@ def find_garbage(root: Path, *, keep_releases: int | None = None) -> list[Garbag
         keep_releases: how many releases to keep, the latest first; default: all.
 
     Raises:
-        IndexMismatchError: an index is damaged, so that what it refers to is not known.
+        IndexMismatchError: an index or a reader's mark is damaged, so that what it refers to is not known.
     """
     old = _old_releases(root, keep_releases)
     kept = {

@@ -96,7 +96,7 @@ def held_leases(root: Path, *, stale_after: float = STALE_AFTER) -> list[HeldLea
                 HeldLease(
                     key=folder.name.removesuffix(_SUFFIX),
                     owner=_owner_of(folder),
-                    age=_age(folder),
+                    age=age_of(folder),
                     stale=_is_stale(folder, stale_after),
                 )
             )
@@ -108,7 +108,7 @@ def clear_stale(root: Path, *, stale_after: float = STALE_AFTER) -> list[Path]:
     removed = []
     for path in sorted((root / SCRATCH).glob("*")):
         with suppress(FileNotFoundError):
-            gone = _is_stale(path, stale_after) if path.suffix == _SUFFIX else _age(path) > stale_after
+            gone = _is_stale(path, stale_after) if path.suffix == _SUFFIX else age_of(path) > stale_after
             if gone:
                 _evict(path, _owner_of(path)) if path.suffix == _SUFFIX else _remove(path)
                 removed.append(path)
@@ -181,7 +181,7 @@ def _describe(folder: Path) -> str:
     return f"process {owner.pid} on {owner.host}" if owner else "another builder"
 
 
-def _age(path: Path) -> float:
+def age_of(path: Path) -> float:
     """Seconds since `path` was refreshed, by the clock of the file system that holds it."""
     mark = path / _OWNER
     changed = (mark if mark.exists() else path).stat().st_mtime
@@ -203,7 +203,7 @@ def _is_stale(folder: Path, stale_after: float) -> bool:
         and not is_running(owner.pid, owner.process_start)
     ):
         return True
-    return _age(folder) > stale_after
+    return age_of(folder) > stale_after
 
 
 def _remove(path: Path) -> None:

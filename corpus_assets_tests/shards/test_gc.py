@@ -1,9 +1,12 @@
+import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from corpus_assets import load_index, validate_corpus
-from corpus_assets.errors import NotReleasedError
+from corpus_assets.errors import IndexMismatchError, NotReleasedError
 from corpus_assets.shards.gc import find_garbage, remove_garbage
 from corpus_assets.shards.lease import lease
 from corpus_assets.shards.readers import ReaderMark, paths_being_read
@@ -68,6 +71,60 @@ def test_a_mark_of_a_dead_reader_does_not_hold_anything(build):
     (mark,) = (index.root / ".readers").iterdir()
     mark.write_text(mark.read_text().replace('"process_start": "', '"process_start": "1'))
     assert paths_being_read(index.root) == set()
+    assert not mark.exists()
+
+
+def mark_of(root: Path) -> Path:
+    (mark,) = (root / ".readers").glob("*.json")
+    return mark
+
+
+def move_to_another_machine(mark: Path) -> None:
+    content = json.loads(mark.read_text())
+    mark.write_text(json.dumps(content | {"machine": "another"}))
+
+
+def test_a_reader_that_was_paused_keeps_its_files(build):
+    index = build({"a.jsonl": ["x"]})
+    ReaderMark(index)
+    os.utime(mark_of(index.root), (0, 0))
+    assert paths_being_read(index.root) == {index.shards[0].path}
+
+
+def test_a_reader_elsewhere_counts_by_the_clock_of_the_file_system(build, monkeypatch):
+    index = build({"a.jsonl": ["x"]})
+    ReaderMark(index)
+    mark = mark_of(index.root)
+    move_to_another_machine(mark)
+    now = time.time()
+    for jump in (-100_000, 100_000):
+        monkeypatch.setattr(time, "time", lambda jump=jump: now + jump)
+        assert paths_being_read(index.root) == {index.shards[0].path}
+    os.utime(mark, (now - 1000, now - 1000))
+    assert paths_being_read(index.root) == set()
+
+
+def test_a_mark_that_went_while_its_reader_was_paused_comes_back(build):
+    index = build({"a.jsonl": ["x"]})
+    reader = ReaderMark(index, stale_after=0.05)
+    mark_of(index.root).unlink()
+    deadline = time.monotonic() + 20
+    while not paths_being_read(index.root):
+        assert time.monotonic() < deadline
+    reader.remove()
+    assert not list((index.root / ".readers").iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 200_000])
+def test_a_damaged_mark_stops_gc_until_it_is_old(build, content):
+    index = build({"a.jsonl": ["x"]})
+    ReaderMark(index)
+    mark = mark_of(index.root)
+    mark.write_bytes(content)
+    with pytest.raises(IndexMismatchError, match="not the mark of a reader"):
+        find_garbage(index.root)
+    os.utime(mark, (0, 0))
+    assert find_garbage(index.root) == []
     assert not mark.exists()
 
 
