@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -189,7 +190,7 @@ def load_config(path: str | Path | None = None) -> dict[str, CorpusConfig]:
         str(name): parse_corpus(str(name), entry, base=project_folder(file), where=str(file))
         for name, entry in entries.items()
     }
-    _refuse_unfit_roots(corpora, where=str(file))
+    refuse_unfit_roots(corpora.values(), where=str(file))
     return corpora
 
 
@@ -247,10 +248,15 @@ def _absolute_tokenizer(spec: str, base: Path) -> str:
     return str((base / Path(spec).expanduser()).absolute()) if is_path else spec
 
 
-def _refuse_unfit_roots(corpora: dict[str, CorpusConfig], *, where: str) -> None:
-    """Each root is a folder, or can become one, of its own: links and `..` lead to no other corpus or input."""
+def refuse_unfit_roots(corpora: Iterable[CorpusConfig], *, where: str) -> None:
+    """Each root is a folder, or can become one, of its own: links and `..` lead to no other corpus or input.
+
+    Raises:
+        ConfigError: naming `where`, the corpus and its root.
+    """
     seen: dict[Path, str] = {}
-    for name, config in corpora.items():
+    for config in corpora:
+        name = config.name
         root = Path(os.path.realpath(config.root))
         there = next(path for path in (root, *root.parents) if os.path.lexists(path))
         if not os.path.isdir(there):

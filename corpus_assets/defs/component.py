@@ -3,8 +3,9 @@
 import dagster as dg
 from pydantic import BaseModel
 
-from corpus_assets.config import CorpusConfig, parse_corpus
+from corpus_assets.config import CorpusConfig, parse_corpus, refuse_unfit_roots
 from corpus_assets.defs.factory import corpus_definitions
+from corpus_assets.errors import ConfigError
 
 
 class CorpusComponent(dg.Component):
@@ -42,8 +43,17 @@ class CorpusComponent(dg.Component):
         )
         entry = context.resolution_context.resolve_value(given, as_type=dict)
         name = str(entry.pop("name", ""))
-        return cls(parse_corpus(name, entry, base=context.project_root, where=str(context.path)))
+        try:
+            return cls(parse_corpus(name, entry, base=context.project_root, where=str(context.path)))
+        except ConfigError as error:
+            raise ConfigError(str(error)) from None  # the message says it all, the trace behind it nothing
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002
-        """The same definitions that corpora.yaml gives."""
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The same definitions that corpora.yaml gives.
+
+        Raises:
+            ConfigError: its root is its input or overlaps the root of another component of the project.
+        """
+        beside = context.component_tree.get_all_components(CorpusComponent)
+        refuse_unfit_roots([component.config for component in beside], where=str(context.path))
         return corpus_definitions(self.config)

@@ -136,20 +136,22 @@ def test_a_users_asset_does_not_get_a_corpus_without_a_release(built):
     assert f"expected one for index {fingerprint}" in failure.step_failure_data.error.message
 
 
-def load_component(tmp_path, attributes):
+def load_component(tmp_path, *attributes):
     """A project that has never heard of corpora.yaml: a defs.yaml, loaded as `dg dev` loads it."""
     project = tmp_path / "project"
-    folder = project / "my_project" / "defs" / "toy"
-    folder.mkdir(parents=True)
+    defs = project / "my_project" / "defs"
+    defs.mkdir(parents=True)
     (project / "pyproject.toml").write_text(
         '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "my_project"\n'
     )
     (project / "my_project" / "__init__.py").touch()
-    (project / "my_project" / "defs" / "__init__.py").touch()
+    (defs / "__init__.py").touch()
     (project / "my_project" / "definitions.py").write_text(PROJECT_DEFINITIONS)
-    (folder / "defs.yaml").write_text(
-        yaml.safe_dump({"type": "corpus_assets.CorpusComponent", "attributes": attributes})
-    )
+    for entry in attributes:
+        (defs / entry["name"]).mkdir()
+        (defs / entry["name"] / "defs.yaml").write_text(
+            yaml.safe_dump({"type": "corpus_assets.CorpusComponent", "attributes": entry})
+        )
     return subprocess.run(
         [sys.executable, "-m", "my_project.definitions"],
         cwd=project,
@@ -182,6 +184,25 @@ def test_a_wrong_attribute_of_a_component_is_named_with_its_file(tmp_path, wrong
     assert finished.returncode == 1
     assert key in finished.stderr
     assert str(tmp_path / "project" / "my_project" / "defs" / "toy") in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            {"name": "zoo", "input": "other", "root": "out/deep"},
+            "corpus zoo: root {project}/out/deep overlaps the root of corpus toy",
+        ),
+        (
+            {"name": "zoo", "input": "same", "root": "same"},
+            "corpus zoo: root {project}/same is its input too",
+        ),
+    ],
+)
+def test_components_have_folders_of_their_own(tmp_path, entry, message):
+    finished = load_component(tmp_path, {"name": "toy", "input": "in", "root": "out"}, entry)
+    assert finished.returncode == 1
+    assert message.format(project=tmp_path / "project") in finished.stderr
 
 
 def test_a_components_attributes_are_those_of_corpora_yaml():
