@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
     from corpus_assets.shards.records import ShardIndex
 
-_PLAIN = "text"
-
 
 @click.command(
     cls=CommandWithExamples,
@@ -25,7 +23,7 @@ _PLAIN = "text"
         ("corpus audit web --json >audit.json", "for a machine"),
     ),
     exit_codes=(
-        ("0", "every document of the sample gives the tokens that are stored"),
+        ("0", "every document of the sample gives what is stored"),
         ("1", "findings"),
         ("2", "the audit cannot run"),
     ),
@@ -43,7 +41,9 @@ _PLAIN = "text"
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on stdout.")
 @click.pass_obj
 def command(config_file: str | None, name: str, *, documents: int, seed: int, as_json: bool) -> None:
-    """Read a sample of documents of the corpus NAME from their inputs, encode them anew, compare the tokens.
+    """Read a sample of documents of the corpus NAME from their inputs, encode them anew, compare.
+
+    Tokens, fields and annotations must be the same, in every format.
 
     `corpus validate` proves that the files are what was written; this shows that the right thing was written.
     A document that differs is reported with its input row and its tokens; an input that changed or is gone
@@ -52,7 +52,7 @@ def command(config_file: str | None, name: str, *, documents: int, seed: int, as
     from corpus_assets.cli.console import say_json
     from corpus_assets.cli.progress import ProgressDisplay
     from corpus_assets.cli.project import Project
-    from corpus_assets.shards.audit import audit_corpus
+    from corpus_assets.loading.audit import audit_corpus
     from corpus_assets.shards.index import load_index
 
     config = Project.load(config_file).corpus(name)
@@ -83,16 +83,11 @@ def _refuse_unlike(config: CorpusConfig, index: ShardIndex) -> None:
     """Raise where every document would differ for a reason that is no damage; warn where many may."""
     from corpus_assets.cli.amounts import counted
     from corpus_assets.cli.console import note
-    from corpus_assets.errors import ConfigError, IndexMismatchError
+    from corpus_assets.errors import IndexMismatchError
     from corpus_assets.formats import content_fingerprint
     from corpus_assets.shards.build import build_identity
     from corpus_assets.tokenizers import load_tokenizer
 
-    if config.format != _PLAIN:
-        raise ConfigError(
-            f"{config.name}: its format is {config.format}; expected `{_PLAIN}`: "
-            "documents of other formats cannot be encoded anew one by one"
-        )
     fingerprint = load_tokenizer(config.tokenizer, boundary_token=config.boundary_token).fingerprint
     built_with = index.tokenizer.fingerprint if index.tokenizer else fingerprint
     if fingerprint != built_with:
@@ -117,7 +112,7 @@ def _show(index: ShardIndex, sample: int, lines: list[str], name: str) -> None:
 
     looked_at = f"{counted(sample, 'document')} of {counted(len(index.shards), 'shard')}"
     if not lines:
-        say(f"{name}: {looked_at} encoded anew: the same tokens, generation {index.fingerprint[:16]}")
+        say(f"{name}: {looked_at} encoded anew: nothing differs, generation {index.fingerprint[:16]}")
         return
     say(f"{name}: {counted(len(lines), 'finding')}, {looked_at} in the sample")
     for line in lines:

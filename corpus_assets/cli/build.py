@@ -195,6 +195,7 @@ def objections(config: CorpusConfig, report: BuildReport) -> list[str]:
         lines.append(f"  once they are mended: corpus build {config.name} --failed")
     elif report.refusal:
         lines.append(f"{config.name}: {report.refusal.removeprefix(f'{config.name}: ')}")
+        lines += [f"  {item.check}: {item.detail}" for item in report.evidence if not item.passed]
     return lines
 
 

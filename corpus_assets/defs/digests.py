@@ -31,7 +31,7 @@ def shard_digests_asset(corpus: Corpus) -> dg.AssetsDefinition:
     def shard_digests() -> dg.MaterializeResult:
         with refusals():
             index = load_index(config.index_path)
-            report = validate_corpus(config.index_path, workers=config.workers)
+            report = validate_corpus(config.index_path, workers=config.workers, config=config)
             record_validation(config.root, report)
         findings = [finding for finding in report.findings if finding.check != COVERAGE]
         return dg.MaterializeResult(

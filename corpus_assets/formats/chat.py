@@ -7,6 +7,7 @@ from typing import Any
 
 from corpus_assets.formats.pieces import Piece, PiecewiseFormat
 from corpus_assets.shapes import DEFAULT_TEMPLATE, DEFAULT_TRAIN_ROLES, split_template
+from corpus_assets.sources.rows import RowError, value_at
 
 BAD_MESSAGES = "bad_messages"
 
@@ -59,3 +60,17 @@ class ChatFormat(PiecewiseFormat):
                 pieces.append(Piece(before, train=False))
             pieces.append(Piece(content + role.join(self._behind), train=role in self._train_roles))
         return pieces
+
+
+def roles_of(record: dict[str, Any], text_field: str) -> set[str]:
+    """The roles of the messages at `text_field`; none where the record does not have the shape."""
+    try:
+        messages = value_at(record, text_field)
+    except RowError:
+        return set()
+    roles = (
+        [item.get("role") for item in messages if isinstance(item, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    return {role for role in roles if isinstance(role, str)}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corpus_assets.errors import IndexMismatchError, one_line
 from corpus_assets.shards.index import load_index, refuse_mixture
@@ -14,6 +15,9 @@ from corpus_assets.shards.inspection import Finding, ShardInspector
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.records import ShardIndex, ShardInfo
 from corpus_assets.shards.trained import untrained_findings
+
+if TYPE_CHECKING:
+    from corpus_assets.config import CorpusConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ def validate_corpus(
     quick: bool = False,
     workers: int | None = None,
     on_shard: Callable[[ShardInfo], None] | None = None,
+    config: CorpusConfig | None = None,
 ) -> ValidationReport:
     """Compare a corpus with its index, shard by shard in parallel.
 
@@ -57,6 +62,7 @@ def validate_corpus(
             with a loss mask must have a token that is trained on.
         workers: threads; default: one a core.
         on_shard: called with each shard that is done.
+        config: of the corpus, if at hand: names roles that its inputs have where nothing is trained on.
     """
     try:
         index = load_index(index_path)
@@ -76,7 +82,7 @@ def validate_corpus(
         for found in pool.map(inspect, index.shards):
             findings += found
     if not quick and not findings:
-        findings += untrained_findings(index)
+        findings += untrained_findings(index, config)
     width = 4 if index.shards and index.shards[0].dtype == "uint32" else 2
     return ValidationReport(
         fingerprint=index.fingerprint,

@@ -116,6 +116,17 @@ def test_an_interrupted_build_says_so_and_the_next_one_goes_on(builder):
     assert builder("build").exit_code == 0
 
 
+def test_a_corpus_of_which_nothing_is_trained_on_is_refused_with_the_roles_that_there_are(builder):
+    builder.configure(format="chat", text_field="messages", train_roles=["asistant"])
+    path = builder.folder / "data/c/input/a.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"messages": [{"role": "assistant", "content": "4"}]}\n')
+    result = builder("build")
+    assert result.exit_code == 2
+    assert "\n  digests_match: failed: 1 of 1 shards differ" in result.stderr
+    assert result.stderr.endswith("trained on; train_roles are asistant; the records have assistant\n")
+
+
 def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder):
     config = builder.configure()
     builder.write_input("a.jsonl", "ab")
