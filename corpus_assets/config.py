@@ -98,6 +98,7 @@ class CorpusConfig(DocumentShape):
     max_document_tokens: Annotated[int, Field(ge=1)] | None = None
     max_reject_fraction: Annotated[float, Field(ge=0, le=1)] = 0.01
     max_line_bytes: Annotated[int, Field(ge=1)] = 64 * 1024 * 1024
+    max_quarantine_bytes: Annotated[int, Field(ge=1)] = 1024**3
     document_timeout: Annotated[float, Field(gt=0)] = 60.0
     follow_symlinks: bool = False
     workers: Annotated[int, Field(ge=1)] | None = None

@@ -5,7 +5,7 @@ CorpusError                     the world is not as it should be; the message sa
 ├── InputError                  one input shard cannot become a token shard
 │   ├── InputUnreadableError    truncated, corrupt, unknown format, missing
 │   ├── InputChangedError       the file changed while it was read
-│   └── TooManyRejectsError     more rows rejected than max_reject_fraction allows, or no document at all
+│   └── TooManyRejectsError     more rows rejected than the configuration allows, or no document at all
 ├── TokenizerError              a tokenizer file that is not one, a boundary token that does not exist
 ├── ShardError                  a token shard whose content is not what its record says
 ├── IndexMismatchError          shards.json disagrees with itself or with the files

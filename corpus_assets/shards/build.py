@@ -114,7 +114,12 @@ def build_shard(
             input_bytes=file.size,
             build=build,
         )
-        quarantine = Quarantine(quarantine_path(config.root, file.key, build), scratch=scratch)
+        quarantine = Quarantine(
+            quarantine_path(config.root, file.key, build),
+            scratch=scratch,
+            name=file.name,
+            max_bytes=config.max_quarantine_bytes,
+        )
         with (
             quarantine,
             HDF5ShardWriter(

@@ -94,7 +94,9 @@ def tokenize_jsonl_path(
     url = os.fspath(path)
     name = url.rsplit("/", 1)[-1]
     digest = content_sha256(url)
-    quarantine = Quarantine(output.with_suffix(".rejects.jsonl"), scratch=scratch_folder(output.parent))
+    quarantine = Quarantine(
+        output.with_suffix(".rejects.jsonl"), scratch=scratch_folder(output.parent), name=name
+    )
     with quarantine:
         packing = _format(format, text_field)
         source = open_source(

@@ -37,6 +37,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_line_bytes": (9, {}),
     "document_timeout": (9.0, {}),
     "max_reject_fraction": (0.5, {}),
+    "max_quarantine_bytes": (4096, {}),
     "format": ("chat", {}),
     "train_roles": (["user"], {"format": "chat"}),
     "template": ("{content}", {"format": "chat"}),

@@ -271,6 +271,26 @@ def test_a_bomb_of_one_line_is_one_reject_in_flat_memory(tmp_path, kind):
     assert int(peak) < 350
 
 
+def test_a_bomb_of_bad_rows_fails_its_partition_before_it_fills_the_disk(tmp_path):
+    write_jsonl(tmp_path / "input" / "fine.jsonl", ["x"])
+    (tmp_path / "input" / "bomb.jsonl.gz").write_bytes(gzip.compress(b"not json\n" * 1_000_000))
+    with pytest.raises(
+        InputError, match=r"bomb\.jsonl\.gz: up to row \d+ the rejects fill more than the 50000 b"
+    ):
+        write_corpus(
+            tmp_path / "input",
+            tmp_path / "corpus",
+            workers=2,
+            max_reject_fraction=1,
+            max_quarantine_bytes=50_000,
+        )
+    (rejects,) = (tmp_path / "corpus" / "quarantine").iterdir()
+    rows = [json.loads(line)["row"] for line in rejects.read_bytes().splitlines()]
+    assert rejects.stat().st_size <= 50_000
+    assert rows == list(range(len(rows)))
+    assert [path.name[:5] for path in (tmp_path / "corpus" / "shards").glob("*.h5")] == ["fine."]
+
+
 def test_one_call_makes_a_shard_that_says_what_it_is(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
     info = tokenize_jsonl_path(path, tmp_path / "out.h5")

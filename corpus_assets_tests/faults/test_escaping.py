@@ -100,7 +100,7 @@ def test_a_name_that_is_not_utf8_fails_its_partition_alone(tmp_path):
 def test_quarantine_holds_every_byte_and_nothing_that_is_obeyed(tmp_path, text):
     raw = text.encode("utf-8", "surrogatepass")
     shown = text.encode("utf-8", "backslashreplace").decode()
-    with Quarantine(tmp_path / "q.jsonl", scratch=tmp_path) as quarantine:
+    with Quarantine(tmp_path / "q.jsonl", scratch=tmp_path, name="a.jsonl") as quarantine:
         quarantine.add(Reject(7, "bad_json", shown, raw))
     content = (tmp_path / "q.jsonl").read_bytes()
     assert content.count(b"\n") == 1
