@@ -35,6 +35,7 @@ corpora:
   #   max_document_tokens: null       # a longer document is cut and counted
   #   max_reject_fraction: 0.01       # share of bad rows that a shard may have
   #   max_line_bytes: 67108864        # a longer line is a reject
+  #   max_quarantine_bytes: 1073741824  # room for the rejects of one input shard
   #   document_timeout: 60            # seconds that the tokenizer may spend on one document
   #   follow_symlinks: false          # follow links that lead out of the input folder
   #   workers: null                   # processes; null: one a core
