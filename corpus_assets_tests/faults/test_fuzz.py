@@ -1,6 +1,6 @@
 """Files of any bytes: whole inputs, shards, indexes. What hangs or crashes is seen, each case being run in a child.
 
-`pytest -m slow -s` runs some 18,000; CORPUS_FUZZ_SEED and CORPUS_FUZZ_CASES choose others.
+`pytest -m slow -s` runs some 24,000; CORPUS_FUZZ_SEED and CORPUS_FUZZ_CASES choose others.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def spoil(data: bytes, generator: random.Random, *, hot: range | None = None) ->
     return bytes(edited)
 
 
-@pytest.fixture(scope="module", params=["none", "gzip", "lzf"])
+@pytest.fixture(scope="module", params=["none", "gzip", "lzf", "blosc2"])
 def corpus(request, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param) / "corpus"
     write_corpus_of(root, random_shards([300, 200]), compression=request.param, chunk_size=64)

@@ -21,7 +21,7 @@ from corpus_assets_tests.loading.corpora import random_shards, tokens_of, write_
 SHARDS = random_shards([2000, 1500])
 
 
-@pytest.fixture(params=["none", "gzip", "lzf"])
+@pytest.fixture(params=["none", "gzip", "lzf", "blosc2"])
 def root(request, tmp_path):
     write_corpus_of(tmp_path / "corpus", SHARDS, compression=request.param, chunk_size=64)
     return tmp_path / "corpus"
