@@ -8,6 +8,8 @@ import warnings
 import dagster as dg
 import pytest
 from dagster import DagsterEventType
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 KEYS = dg.DynamicPartitionsDefinition(name="keys")
@@ -240,3 +242,54 @@ def test_event_ids_grow_across_runs_and_runless_events(keyed):
     keyed.report_runless_asset_event(dg.AssetObservation(asset_key="inputs", partition="a"))
     (record,) = keyed.fetch_observations(dg.AssetKey("inputs"), limit=1).records
     assert record.storage_id > before
+
+
+def test_a_required_output_beside_yielded_materialisations_fails_the_run(keyed):
+    """So the output is not required, whatever that costs downstream."""
+
+    @dg.asset(partitions_def=KEYS)
+    def shards(context):
+        for key in context.partition_keys:
+            yield dg.AssetMaterialization(asset_key="shards", partition=key)
+
+    result = run(keyed, [shards], tags=RANGE)
+    assert not result.success
+    assert materialized(keyed) == set("abcd")
+
+
+def test_one_result_for_a_range_marks_every_partition_of_it(keyed):
+    """So each partition is reported as a materialisation of its own."""
+
+    @dg.asset(partitions_def=KEYS)
+    def shards(context):
+        yield dg.MaterializeResult()
+        raise dg.Failure("the others are not built", allow_retries=False)
+
+    assert not run(keyed, [shards], tags=RANGE).success
+    assert materialized(keyed) == set("abcd")
+
+
+@pytest.mark.parametrize(("tagged", "expected"), [(True, StaleStatus.FRESH), (False, StaleStatus.STALE)])
+def test_a_partition_is_fresh_only_with_tags_that_name_its_input(keyed, tagged, expected):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        @dg.observable_source_asset(partitions_def=KEYS)
+        def inputs():
+            return dg.DataVersionsByPartition({})
+
+        @dg.asset(partitions_def=KEYS, deps=["inputs"], code_version="c")
+        def shards():
+            pass
+
+        graph = dg.Definitions(assets=[inputs, shards]).resolve_asset_graph()
+    version = {"dagster/data_version": "v1", "dagster/data_version_is_user_provided": "true"}
+    keyed.report_runless_asset_event(dg.AssetObservation(asset_key="inputs", partition="a", tags=version))
+    pointer = keyed.event_log_storage.get_maximum_record_id()
+    built = version | {"dagster/code_version": "c"}
+    named = {"dagster/input_data_version/inputs": "v1", "dagster/input_event_pointer/inputs": str(pointer)}
+    keyed.report_runless_asset_event(
+        dg.AssetMaterialization(asset_key="shards", partition="a", tags=built | (named if tagged else {}))
+    )
+    resolver = CachingStaleStatusResolver(keyed, graph, LoadingContextForTest(keyed))
+    assert resolver.get_status(dg.AssetKey("shards"), "a") is expected
