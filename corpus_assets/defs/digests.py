@@ -7,7 +7,7 @@ from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.evaluation import check_result
 from corpus_assets.defs.metadata import TABLE_ROWS, table
 from corpus_assets.defs.refusal import refusals
-from corpus_assets.shards.damage import COVERAGE, record_validation
+from corpus_assets.shards.damage import damage_among, record_validation
 from corpus_assets.shards.index import load_index
 from corpus_assets.shards.inspection import Finding
 from corpus_assets.shards.validate import ValidationReport, validate_corpus
@@ -33,7 +33,7 @@ def shard_digests_asset(corpus: Corpus) -> dg.AssetsDefinition:
             index = load_index(config.index_path)
             report = validate_corpus(config.index_path, workers=config.workers, config=config)
             record_validation(config.root, report)
-        findings = [finding for finding in report.findings if finding.check != COVERAGE]
+        findings = damage_among(report.findings)
         return dg.MaterializeResult(
             metadata={
                 "shards": report.shard_count,

@@ -17,15 +17,24 @@ from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.regular import read_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from corpus_assets.shards.inspection import Finding
     from corpus_assets.shards.validate import ValidationReport
 
-COVERAGE = "coverage"  # inputs that came since belong to the next generation; they damage nothing of this one
+# What concerns the next generation damages nothing of this one: inputs that came since, and the records of both.
+COVERAGE, INPUTS, RECORD = "coverage", "inputs", "record"
 _log = logging.getLogger(__name__)
 
 
 def damage_path(root: Path, fingerprint: str) -> Path:
     """Where the damage of a released generation is recorded."""
     return root / RELEASES / f"{fingerprint}.damaged"
+
+
+def damage_among(findings: Iterable[Finding]) -> list[Finding]:
+    """Those that make the generation itself doubtful."""
+    return [finding for finding in findings if finding.check not in (COVERAGE, INPUTS, RECORD)]
 
 
 def record_validation(root: Path, report: ValidationReport) -> None:
@@ -38,7 +47,7 @@ def record_validation(root: Path, report: ValidationReport) -> None:
     if report.fingerprint is None or not (root / RELEASES / f"{report.fingerprint}.json").exists():
         return
     path = damage_path(root, report.fingerprint)
-    findings = [finding for finding in report.findings if finding.check != COVERAGE]
+    findings = damage_among(report.findings)
     try:
         if not findings:
             path.unlink(missing_ok=True)

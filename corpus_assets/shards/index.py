@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from corpus_assets.errors import IndexMismatchError, MissingShardsError, one_line
+from corpus_assets.shards.checksum import CHECKSUM, refuse_changed, with_checksum
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.records import FORMAT_VERSION, ShardIndex, ShardInfo
 from corpus_assets.shards.regular import read_regular
@@ -46,9 +46,7 @@ def record_path(root: Path, key: str) -> Path:
 
 def publish_record(root: Path, info: ShardInfo, *, scratch: Path) -> None:
     """Make `info` the current shard of its key."""
-    publish_bytes(
-        record_path(root, info.key), orjson.dumps(info, option=orjson.OPT_INDENT_2), scratch=scratch
-    )
+    publish_bytes(record_path(root, info.key), with_checksum(asdict(info)), scratch=scratch)
 
 
 def current_shard(root: Path, key: str) -> ShardInfo | None:
@@ -59,14 +57,19 @@ def current_shard(root: Path, key: str) -> ShardInfo | None:
     """
     path = record_path(root, key)
     try:
-        info = _parse([orjson.loads(read_regular(path))], where=path)[0]
+        document = orjson.loads(read_regular(path))
+        if isinstance(document, dict) and CHECKSUM in document:  # earlier versions wrote none
+            refuse_changed(document, where=path)
+        info = _parse([document], where=path)[0]
         return info if (root / info.path).stat().st_size == info.file_bytes else None
     except FileNotFoundError:
         return None
     except OSError as error:
         raise IndexMismatchError(f"{path}: {error.strerror}, expected the record of a shard") from error
     except orjson.JSONDecodeError as error:
-        raise IndexMismatchError(f"{path}: not JSON: {error}; `corpus repair` rebuilds this shard") from error
+        raise IndexMismatchError(
+            f"{path}: not JSON: {error}; `corpus build` builds this shard anew"
+        ) from error
 
 
 def write_index(root: Path, keys: Sequence[str]) -> ShardIndex:
@@ -99,10 +102,7 @@ def publish_index(index: ShardIndex, path: Path) -> None:
         "tokenizer": None if tokenizer is None else asdict(tokenizer),
         "shards": [_row(shard) for shard in index.shards],
     }
-    document["checksum"] = _checksum(document)
-    publish_bytes(
-        path, orjson.dumps(document, option=orjson.OPT_INDENT_2), scratch=scratch_folder(index.root)
-    )
+    publish_bytes(path, with_checksum(document), scratch=scratch_folder(index.root))
 
 
 def load_index(path: str | Path) -> ShardIndex:
@@ -130,15 +130,7 @@ def load_index(path: str | Path) -> ShardIndex:
     version = document.get("format_version")
     if version != FORMAT_VERSION:
         raise IndexMismatchError(f"{file}: format_version is {one_line(version)}, expected {FORMAT_VERSION}")
-    recorded = document.pop("checksum", None)
-    try:
-        found = _checksum(document)
-    except orjson.JSONEncodeError as error:
-        raise IndexMismatchError(f"{file}: not an index: {error}") from error
-    if recorded != found:
-        raise IndexMismatchError(
-            f"{file}: checksum is {found}, the file says {one_line(recorded)}: it was damaged"
-        )
+    refuse_changed(document, where=file)
     tokenizer = document.get("tokenizer")
     rows = [{**row, "tokenizer": tokenizer} if isinstance(row, dict) else row for row in document["shards"]]
     index = ShardIndex(shards=_parse(rows, where=file), root=root)
@@ -185,10 +177,6 @@ def _row(shard: ShardInfo) -> dict[str, Any]:
     row = asdict(shard)
     del row["tokenizer"]  # one for all, recorded once
     return row
-
-
-def _checksum(document: dict[str, Any]) -> str:
-    return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @cache

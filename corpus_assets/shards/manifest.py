@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpus_assets.errors import ConfigError
+from corpus_assets.errors import ConfigError, IndexMismatchError
+from corpus_assets.shards.checksum import refuse_changed, with_checksum
 from corpus_assets.shards.publish import publish_bytes, scratch_folder
 from corpus_assets.shards.regular import read_regular
 from corpus_assets.sources.discover import ListedInput, content_sha256, list_inputs
@@ -85,9 +86,8 @@ def observe_inputs(config: CorpusConfig, *, listed: Sequence[ListedInput] | None
     """
     if listed is None:
         listed = list_inputs(config.input, follow_symlinks=config.follow_symlinks)
-    known = {
-        (file.url, file.signature): file.fingerprint for file in _recorded(config.root) if file.fingerprint
-    }
+    recorded = load_manifest(config.root) or InputManifest(files=())
+    known = {(file.url, file.signature): file.fingerprint for file in recorded.files if file.fingerprint}
     unknown = [item for item in listed if (item.url, item.signature) not in known]
     with ThreadPoolExecutor(max_workers=config.workers) as pool:
         for item, fingerprint in zip(unknown, pool.map(_fingerprint, unknown), strict=True):
@@ -105,14 +105,31 @@ def observe_inputs(config: CorpusConfig, *, listed: Sequence[ListedInput] | None
             for item in sorted(listed, key=lambda item: item.key)
         )
     )
-    if manifest.files != _recorded(config.root):
+    if manifest != load_manifest(config.root):
         _publish(manifest, config.root)
     return manifest
 
 
 def load_manifest(root: Path) -> InputManifest | None:
-    """What `observe_inputs` last published under `root`; None before the first time."""
-    return InputManifest(files=_recorded(root)) if (root / MANIFEST).exists() else None
+    """What `observe_inputs` last published under `root`; None before the first time, and where it is damaged."""
+    try:
+        return InputManifest(files=_read(root / MANIFEST))
+    except (FileNotFoundError, NotADirectoryError, IndexMismatchError):
+        return None
+
+
+def manifest_damage(root: Path) -> str | None:
+    """What is wrong with the recorded inputs; None where they are sound, or not there."""
+    path = root / MANIFEST
+    try:
+        _read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return f"{path}: {error.strerror}, expected the inputs as last observed"
+    except IndexMismatchError as error:
+        return str(error)
+    return None
 
 
 def _fingerprint(item: ListedInput) -> str:
@@ -124,21 +141,27 @@ def _fingerprint(item: ListedInput) -> str:
         return ""
 
 
-def _recorded(root: Path) -> tuple[InputFile, ...]:
-    """The recorded inputs; none where the record is missing or damaged, so that all are hashed anew."""
+def _read(path: Path) -> tuple[InputFile, ...]:
+    """The recorded inputs.
+
+    Raises:
+        OSError: there is no such file, or it cannot be read.
+        IndexMismatchError: it is damaged.
+    """
+    import orjson
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(tuple[InputFile, ...]).validate_json(read_regular(root / MANIFEST))
-    except (FileNotFoundError, NotADirectoryError, ValidationError):
-        return ()
+        document = orjson.loads(read_regular(path))
+        if isinstance(document, dict):  # earlier versions wrote the files alone
+            refuse_changed(document, where=path)
+            document = document.get("files")
+        return TypeAdapter(tuple[InputFile, ...]).validate_python(document)
+    except (orjson.JSONDecodeError, ValidationError) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise IndexMismatchError(f"{path}: {what}; expected the inputs as last observed") from error
 
 
 def _publish(manifest: InputManifest, root: Path) -> None:
-    import orjson
-
-    publish_bytes(
-        root / MANIFEST,
-        orjson.dumps(manifest.files, option=orjson.OPT_INDENT_2),
-        scratch=scratch_folder(root),
-    )
+    document = {"files": [asdict(file) for file in manifest.files]}
+    publish_bytes(root / MANIFEST, with_checksum(document), scratch=scratch_folder(root))

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpus_assets.errors import IndexMismatchError, one_line
-from corpus_assets.shards.index import load_index, refuse_mixture
+from corpus_assets.shards.damage import COVERAGE, INPUTS, RECORD, damage_among
+from corpus_assets.shards.index import current_shard, load_index, refuse_mixture
 from corpus_assets.shards.inspection import Finding, ShardInspector
-from corpus_assets.shards.manifest import load_manifest
+from corpus_assets.shards.manifest import load_manifest, manifest_damage
 from corpus_assets.shards.records import ShardIndex, ShardInfo
 from corpus_assets.shards.trained import untrained_findings
 
@@ -81,7 +82,7 @@ def validate_corpus(
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count()) as pool:
         for found in pool.map(inspect, index.shards):
             findings += found
-    if not quick and not findings:
+    if not quick and not damage_among(findings):
         findings += untrained_findings(index, config)
     width = 4 if index.shards and index.shards[0].dtype == "uint32" else 2
     return ValidationReport(
@@ -93,22 +94,28 @@ def validate_corpus(
 
 
 def index_findings(index: ShardIndex) -> list[Finding]:
-    """What is wrong with an index on its own and against the inputs as last observed."""
+    """What is wrong with an index on its own, against the inputs as last observed, and with the records of both."""
     findings = []
     try:
         refuse_mixture(index)
     except IndexMismatchError as error:
         findings.append(Finding(shard=None, check="one_tokenizer", message=str(error)))
+    for shard in index.shards:
+        try:
+            current_shard(index.root, shard.key)
+        except IndexMismatchError as error:
+            findings.append(Finding(shard=shard.key, check=RECORD, message=str(error)))
+    if (damage := manifest_damage(index.root)) is not None:
+        message = f"{damage}; `corpus build` observes them anew"
+        return [*findings, Finding(shard=None, check=INPUTS, message=message)]
     manifest = load_manifest(index.root)
-    if manifest is not None:
-        indexed = {shard.key for shard in index.shards}
-        findings += [
-            Finding(
-                shard=file.key,
-                check="coverage",
-                message=f"{index.root}: input {one_line(file.name)} is not in shards.json; build it and index again",
-            )
-            for file in manifest.files
-            if file.key not in indexed
-        ]
-    return findings
+    indexed = {shard.key for shard in index.shards}
+    return findings + [
+        Finding(
+            shard=file.key,
+            check=COVERAGE,
+            message=f"{index.root}: input {one_line(file.name)} is not in shards.json; build it and index again",
+        )
+        for file in (manifest.files if manifest is not None else ())
+        if file.key not in indexed
+    ]
