@@ -19,6 +19,9 @@ CorpusError                     the world is not as it should be; the message sa
 What the caller does wrong (a negative index, an unknown order) is a ValueError or IndexError.
 """
 
+import os
+import re
+
 
 class CorpusError(Exception):
     """Base of everything this package raises about the state of the world."""
@@ -89,3 +92,19 @@ def one_line(text: object, *, limit: int = 300) -> str:
             char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
         )[:limit]
     return shown if len(whole) <= limit else f"{shown}… ({len(whole)} characters)"
+
+
+def system_error(error: Exception, *, place: object = None) -> str | None:
+    """What the operating system refused, and where, in one line; None where it was something else.
+
+    HDF5 says it in many words of its own, and as a RuntimeError too. `place` is named where the error names none.
+    """
+    number = re.search(r"errno = (\d+)", str(error))
+    if number is not None:
+        named = re.search(r"filename = '([^']*)'", str(error))
+        what, where = os.strerror(int(number[1])), named[1] if named else place
+    elif isinstance(error, OSError):
+        what, where = error.strerror or str(error), error.filename or place
+    else:
+        return None
+    return one_line(what if where is None else f"{what} ({where})", limit=4000)

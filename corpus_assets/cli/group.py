@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from corpus_assets.cli.help import write_sections
-from corpus_assets.errors import CorpusError
+from corpus_assets.errors import CorpusError, system_error
 
 # In the order in which a newcomer needs them.
 COMMANDS = (
@@ -108,6 +108,8 @@ def _refuse(error: Exception) -> NoReturn:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         raise Refusal(f"{place}{error.strerror}") from error
+    if (reason := system_error(error)) is not None:
+        raise Refusal(reason) from error
     what = f"unexpected {type(error).__name__}: {error}".rstrip(": ")
     raise Refusal(f"{what}\n`corpus --debug …` shows where; please report it") from error
 

@@ -29,7 +29,7 @@ def shard_digests_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="Every shard read in full and compared with the index: digests, counts, attributes.",
     )
     def shard_digests() -> dg.MaterializeResult:
-        with refusals():
+        with refusals(config.root):
             index = load_index(config.index_path)
             report = validate_corpus(config.index_path, workers=config.workers, config=config)
             record_validation(config.root, report)

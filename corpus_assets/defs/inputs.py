@@ -18,7 +18,7 @@ def input_shards_asset(corpus: Corpus) -> dg.SourceAsset:
         description=f"Input shards of {corpus.config.input}; the data version is the sha256 of the content.",
     )
     def input_shards(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-        with refusals():
+        with refusals(corpus.config.root):
             discovery = discover(context.instance, corpus)
         register(context.instance, corpus, added=discovery.added, removed=discovery.removed)
         for observation in observations(corpus, discovery):

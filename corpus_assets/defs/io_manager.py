@@ -22,5 +22,5 @@ class ReleasedCorpusIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> MmapTokenStore:  # noqa: ARG002
         """The open store; its mappings go when it is closed or collected."""
-        with refusals():
+        with refusals(Path(self.index_path).parent):
             return MmapTokenStore(Path(self.index_path), require_release=True)

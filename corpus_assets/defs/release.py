@@ -28,7 +28,7 @@ def training_release_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="release.json: the generation of the index that passed every gate, with the evidence.",
     )
     def training_release(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        with refusals():
+        with refusals(corpus.config.root):
             index = load_index(config.index_path)
             evidence = gate(context.instance, corpus, index)
             refuse_unless_passed(corpus, index, evidence)

@@ -36,7 +36,7 @@ def shard_index_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="shards.json: the ordered token shards, the one source of truth that a trainer reads.",
     )
     def shard_index(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        with refusals():
+        with refusals(corpus.config.root):
             before = _present_index(corpus)
             index = write_index(corpus.config.root, _expected_keys(context.instance, corpus))
         change = compare_indexes(before, index)
@@ -62,7 +62,7 @@ def index_checks(corpus: Corpus) -> dg.AssetChecksDefinition:
         pool=corpus.named("release"),
     )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        with refusals():
+        with refusals(config.root):
             index = load_index(config.index_path)
             tokenizer = load_tokenizer(config.tokenizer, boundary_token=config.boundary_token)
         registered = registered_keys(context.instance, corpus)

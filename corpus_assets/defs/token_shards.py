@@ -50,7 +50,7 @@ def token_shards_asset(corpus: Corpus) -> dg.AssetsDefinition:
         build_listener: dg.ResourceParam[BuildListener],
     ) -> Iterator[dg.AssetMaterialization]:
         mark_process(context)
-        with refusals():
+        with refusals(corpus.config.root):
             build = PartitionBuild.of(context.instance, corpus, context.partition_keys)
         for outcome in build.outcomes(
             force=config.force,

@@ -31,7 +31,7 @@ def training_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="Training on the released corpus, as a subprocess that reports through Dagster Pipes.",
     )
     def training(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        with refusals():
+        with refusals(config.root):
             index = load_index(config.index_path)
             refuse_unless_passed(corpus, index, gate(context.instance, corpus, index))
             release = load_release(config.root, index.fingerprint)

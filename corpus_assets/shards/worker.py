@@ -6,18 +6,15 @@ Started as a program of its own with one end of a connection: that needs no fork
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpus_assets.errors import CorpusError, one_line
+from corpus_assets.errors import CorpusError, one_line, system_error
 from corpus_assets.shards.build import BuildProgress, build_shard
 from corpus_assets.shards.lease import LeaseHeldError
 from corpus_assets.sources.unpacking import limit_memory
@@ -118,7 +115,7 @@ def run_task(
     except CorpusError as error:
         return ended(None, str(error))
     except Exception as error:
-        if (reason := _system_error(error, task.config.root)) is not None:
+        if (reason := system_error(error, place=task.config.root)) is not None:
             return ended(None, f"{task.file.name}: {reason}")
         # A defect of ours must not take the neighbours down, and must not be taken for a bad input.
         return ended(None, f"{task.file.name}: unexpected {type(error).__name__}: {error}")
@@ -143,12 +140,3 @@ def serve() -> None:
             connection.send(outcome)
         except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
             return
-
-
-def _system_error(error: Exception, root: Path) -> str | None:
-    """What the operating system refused, and where; HDF5 says it in many words of its own, and as RuntimeError too."""
-    number = re.search(r"errno = (\d+)", str(error))
-    if number is not None:
-        named = re.search(r"filename = '([^']*)'", str(error))
-        return f"{os.strerror(int(number[1]))} ({named[1] if named else root})"
-    return f"{error.strerror or error} ({error.filename or root})" if isinstance(error, OSError) else None

@@ -62,12 +62,17 @@ def run_raising(error: BaseException, *options: str):
     return command_runner().invoke(group, [*options, "fail"])
 
 
+HDF5_WRITES = """Can't synchronously write data (file write failed: time = Mon Nov 30 07:00:00 2026
+, filename = '/x.h5', file descriptor = 5, errno = 28, error message = 'No space left on device', buf = 0x1)"""
+
+
 @pytest.mark.parametrize(
     ("error", "exit_code", "message"),
     [
         (ShardError("a.h5: cut"), 2, "Error: a.h5: cut\n"),
         (PermissionError(13, "Permission denied", "/x"), 2, "Error: /x: Permission denied\n"),
         (OSError(28, "No space left on device"), 2, "Error: No space left on device\n"),
+        (OSError(HDF5_WRITES), 2, "Error: No space left on device (/x.h5)\n"),
         (
             ZeroDivisionError("by zero"),
             2,
