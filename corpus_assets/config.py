@@ -21,7 +21,7 @@ TARGET_CHUNK_TOKENS = 64 * 1024
 # A random window decodes a whole chunk: smaller ones read faster, and hardly take more room.
 TARGET_COMPRESSED_CHUNK_TOKENS = 16 * 1024
 
-Compression = Literal["none", "gzip", "lzf", "zstd", "blosc2"]
+Compression = Literal["none", "gzip", "lzf", "zstd", "zstd-dict", "blosc2"]
 _CRON_RANGES = {
     "minute": (0, 59),
     "hour": (0, 23),

@@ -16,9 +16,10 @@ from corpus_assets.benchmarks.sample import sample_folder, sample_tokens, sample
 from corpus_assets.benchmarks.timing import DEFAULT_REPEATS, Rates, Work, measure_in_turns
 from corpus_assets.errors import IndexMismatchError
 from corpus_assets.loading.store import MmapTokenStore
+from corpus_assets.shards.contents import read_contents
 from corpus_assets.shards.records import ShardIndex, ShardInfo, TokenizerInfo
 
-CODECS = ("none", "gzip", "lzf", "zstd", "blosc2")
+CODECS = ("none", "gzip", "lzf", "zstd", "zstd-dict", "blosc2")
 CHUNK_SIZES = (4 * 1024, 16 * 1024, 64 * 1024)
 SAMPLE_TOKENS = 4 * 1024 * 1024
 WINDOW_SIZE = 1024
@@ -34,10 +35,10 @@ class CodecRow:
     """One codec at one chunk size.
 
     Attributes:
-        codec: `none`, `gzip`, `lzf`, `zstd` or `blosc2`.
+        codec: `none`, `gzip`, `lzf`, `zstd`, `zstd-dict` or `blosc2`.
         chunk_size: tokens that are compressed together.
         write_rate: MB of tokens per second into a finished shard, hashed and synced; one thread.
-        relative_size: stored bytes over those of `none` at the same chunk size.
+        relative_size: stored bytes, a dictionary included, over those of `none` at the same chunk size.
         windows_per_second: random windows, through a store with a small cache.
         sequential_rate: MB of tokens per second, read in order.
         write_repeats: counted rounds of writing.
@@ -66,6 +67,12 @@ class _Sample:
     @property
     def name(self) -> str:
         return f"{self.codec}, chunks of {self.chunk_size}"
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of the tokens: their chunks, and the dictionary that these need to be read."""
+        tokens = read_contents(self.path).datasets["tokens"]
+        return tokens.stored_bytes + tokens.dictionary_bytes
 
 
 def measure_corpus_codecs(
@@ -130,14 +137,14 @@ def measure_codecs(
         _check(sample, tokens, length)
     written = _write_rates(samples, tokens, tokenizer, repeats)
     read = _read_rates(samples, tokens, length, repeats)
-    plain = {sample.chunk_size: sample.record.data_bytes for sample in samples if sample.codec == "none"}
+    plain = {sample.chunk_size: sample.stored_bytes for sample in samples if sample.codec == "none"}
     megabytes = tokens.nbytes / 1e6
     return [
         CodecRow(
             codec=sample.codec,
             chunk_size=sample.chunk_size,
             write_rate=written[sample.name].median * megabytes,
-            relative_size=sample.record.data_bytes / plain[sample.chunk_size],
+            relative_size=sample.stored_bytes / plain[sample.chunk_size],
             windows_per_second=read[f"{sample.name}, random"].median * BATCH_SIZE,
             sequential_rate=read[f"{sample.name}, sequential"].median
             * _block(tokens)

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from corpus_assets.config import CorpusConfig
     from corpus_assets.defs.launch import BuildReport
 
-COMPRESSIONS = ("none", "gzip", "lzf", "zstd", "blosc2")  # those of config.py, which is slow to import
+COMPRESSIONS = (
+    "none",
+    "gzip",
+    "lzf",
+    "zstd",
+    "zstd-dict",
+    "blosc2",
+)  # those of config.py, which is slow to import
 _NAMED = 20
 
 

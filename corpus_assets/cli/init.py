@@ -31,7 +31,7 @@ corpora:
   #   spans: {}                       # annotations of characters, as {name: {from: a.b}}
   #   window_size: 1024               # tokens of a training window
   #   chunk_size: null                # tokens of an HDF5 chunk; null: by window and compression
-  #   compression: none               # none | gzip | lzf | zstd | blosc2
+  #   compression: none               # none | gzip | lzf | zstd | zstd-dict | blosc2
   #   max_document_tokens: null       # a longer document is cut and counted
   #   max_reject_fraction: 0.01       # share of bad rows that a shard may have
   #   max_line_bytes: 67108864        # a longer line is a reject

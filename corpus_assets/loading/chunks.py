@@ -11,13 +11,21 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError, ShardError
 from corpus_assets.loading.extents import TOKEN_CRC32, TOKENS, TokenFile
+from corpus_assets.shards import dictionary as zstd
+
+if TYPE_CHECKING:
+    import zstandard
 
 DEFLATE, SHUFFLE, ZSTD = 1, 2, 32015
+
+_Decoder = Callable[[bytes, int], bytes]
 
 _threads = threading.local()
 
@@ -32,6 +40,7 @@ class ChunkTable:
         filters: HDF5 filter ids in the order in which they were applied when writing.
         checksums: (C,) uint32, the recorded crc32 of the tokens of each chunk; None where HDF5 is not needed to
             decode them, or none are recorded.
+        dictionary: what zstd frames need to be read, in the codec that has one.
     """
 
     offsets: np.ndarray
@@ -39,6 +48,7 @@ class ChunkTable:
     skipped: np.ndarray
     filters: tuple[int, ...]
     checksums: np.ndarray | None
+    dictionary: zstandard.ZstdCompressionDict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +116,22 @@ class ChunkedShard:
             return self._table
 
     def _decoded(self, table: ChunkTable, chunks: Sequence[int]) -> Iterator[np.ndarray]:
+        decoders = [_decoder(number, table.dictionary) for number in table.filters]
         descriptor = self.file.open()
         try:
             for chunk in chunks:
                 data = os.pread(descriptor, int(table.sizes[chunk]), int(table.offsets[chunk]))
-                yield self._decode(data, table.filters, int(table.skipped[chunk]))
+                yield self._decode(data, decoders, int(table.skipped[chunk]))
         finally:
             os.close(descriptor)
 
-    def _decode(self, data: bytes, filters: tuple[int, ...], skipped: int) -> np.ndarray:
+    def _decode(self, data: bytes, decoders: Sequence[_Decoder | None], skipped: int) -> np.ndarray:
         size, itemsize = self.file.chunk_size, self._dtype.itemsize
-        for position in reversed(range(len(filters))):
+        for position in reversed(range(len(decoders))):
             if skipped >> position & 1:
                 continue
-            if filters[position] != SHUFFLE:
-                data = _DECODERS[filters[position]](data, size * itemsize)
+            if (decoder := decoders[position]) is not None:
+                data = decoder(data, size * itemsize)
             elif position == 0 and len(data) == size * itemsize:
                 return np.frombuffer(data, np.uint8).reshape(itemsize, size)
             else:
@@ -172,11 +183,34 @@ def _read_table(file: TokenFile, dtype: np.dtype) -> ChunkTable:
     checksums = None
     if file.dataset == TOKENS and not _is_known(facts.filters):
         checksums = StoredValues(file.path, TOKEN_CRC32, np.dtype("<u4"), count)[:]
-    return ChunkTable(placed[:, 1].copy(), placed[:, 2].copy(), placed[:, 3].copy(), facts.filters, checksums)
+    return ChunkTable(
+        offsets=placed[:, 1].copy(),
+        sizes=placed[:, 2].copy(),
+        skipped=placed[:, 3].copy(),
+        filters=facts.filters,
+        checksums=checksums,
+        dictionary=_dictionary(file, facts.dictionary),
+    )
+
+
+def _dictionary(file: TokenFile, digits: str) -> zstandard.ZstdCompressionDict | None:
+    loaded = zstd.loaded_dictionary(bytes.fromhex(digits))
+    try:
+        zstd.decompressor(loaded)  # which prepares it for those of all threads
+    except ValueError as error:
+        raise ShardError(f"{file.path}: {file.dataset}: {error}") from error
+    return loaded
 
 
 def _is_known(filters: Sequence[int]) -> bool:
-    return all(number in _DECODERS or number == SHUFFLE for number in filters)
+    return all(number in (SHUFFLE, zstd.FILTER, *_DECODERS) for number in filters)
+
+
+def _decoder(number: int, dictionary: zstandard.ZstdCompressionDict | None) -> _Decoder | None:
+    """What undoes the filter of this number; None for shuffle, which is undone where tokens are asked for."""
+    if number == zstd.FILTER:
+        return partial(zstd.unzstd, zstd.decompressor(dictionary))
+    return _DECODERS.get(number)
 
 
 def _inflate(data: bytes, raw_bytes: int) -> bytes:
@@ -190,18 +224,10 @@ def _inflate(data: bytes, raw_bytes: int) -> bytes:
 
 
 def _unzstd(data: bytes, raw_bytes: int) -> bytes:
-    import zstandard
-
-    decompressor = getattr(_threads, "zstd", None)
-    if decompressor is None:
-        decompressor = _threads.zstd = zstandard.ZstdDecompressor()
-    try:
-        size = zstandard.frame_content_size(data)
-        if size == raw_bytes:
-            return decompressor.decompress(data)
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from error
-    raise ValueError(f"its zstd frame holds {size} bytes, expected {raw_bytes}")
+    frames = getattr(_threads, "zstd", None)
+    if frames is None:
+        frames = _threads.zstd = zstd.decompressor(None)
+    return zstd.unzstd(frames, data, raw_bytes)
 
 
 def _unshuffled(data: bytes, itemsize: int) -> bytes:
@@ -210,4 +236,4 @@ def _unshuffled(data: bytes, itemsize: int) -> bytes:
     return np.frombuffer(data, np.uint8).reshape(itemsize, -1).T.tobytes()
 
 
-_DECODERS: dict[int, Callable[[bytes, int], bytes]] = {DEFLATE: _inflate, ZSTD: _unzstd}
+_DECODERS: dict[int, _Decoder] = {DEFLATE: _inflate, ZSTD: _unzstd}

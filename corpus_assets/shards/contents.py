@@ -19,7 +19,9 @@ class DatasetContents:
         length, dtype, chunk: as HDF5 says; chunk in elements, dtype by name where it is little-endian.
         stored_bytes: bytes of its chunks in the file.
         run_offset: where its chunks lie in one run, uncompressed; else None.
-        attributes: by name.
+        attributes: by name, a dictionary aside.
+        dictionary_bytes: length of the zstd dictionary that its chunks are made with.
+        dictionary: in hexadecimal digits; empty unless the chunks are asked for.
         filters: HDF5 numbers of its filters, in the order in which they were applied.
         chunks: (first element, byte offset, stored bytes, mask of filters not applied) of each stored chunk, in
             order; empty unless asked for.
@@ -34,6 +36,8 @@ class DatasetContents:
     attributes: dict[str, Any]
     filters: tuple[int, ...]
     chunk_count: int
+    dictionary_bytes: int = 0
+    dictionary: str = ""
     chunks: tuple[tuple[int, int, int, int], ...] = ()
 
 
@@ -114,18 +118,21 @@ def look(*, path: str, chunks_of: str | None, documents: int, tokens: int) -> tu
 
 def _facts(dataset: Any, *, with_chunks: bool) -> dict[str, Any]:
     from corpus_assets.shards import layout
+    from corpus_assets.shards.dictionary import ATTRIBUTE
+    from corpus_assets.shards.dictionary_chunks import dictionary_of, filters_of
 
-    places = layout.chunk_places(dataset)
-    properties, kind = dataset.id.get_create_plist(), dataset.dtype
+    places, kind, dictionary = layout.chunk_places(dataset), dataset.dtype, dictionary_of(dataset)
     return {
         "length": dataset.shape[0],
         "dtype": kind.name if kind == kind.newbyteorder("<") else kind.str,
         "chunk": dataset.chunks[0],
         "stored_bytes": int(places[:, 2].sum()),
         "run_offset": layout.run_offset(dataset, places),
-        "attributes": dict(dataset.attrs.items()),
-        "filters": [properties.get_filter(number)[0] for number in range(properties.get_nfilters())],
+        "attributes": {name: dataset.attrs[name] for name in dataset.attrs if name != ATTRIBUTE},
+        "filters": filters_of(dataset),
         "chunk_count": len(places),
+        "dictionary_bytes": len(dictionary),
+        "dictionary": dictionary.hex() if with_chunks else "",
         "chunks": places.tolist() if with_chunks else [],
     }
 
@@ -140,7 +147,7 @@ def _first_documents(datasets: dict[str, Any], count: int, tokens: int) -> list[
     for row, stop in zip(rows, ends, strict=True):
         if not start < stop <= len(ids):
             raise ValueError(f"a document ends at {stop}, expected more than {start}")
-        shown = ids[start : min(stop, start + tokens)].tolist()
+        shown = layout.read(ids, start, min(stop, start + tokens)).tolist()
         documents.append({"row": row, "start": start, "stop": stop, "ids": shown})
         start = stop
     return documents

@@ -15,6 +15,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from corpus_assets.shards.dictionary import ATTRIBUTE, CODEC, FILTER
+from corpus_assets.shards.dictionary_chunks import has_dictionary_codec, read_values, write_chunks
+
 TOKENS = "tokens"
 DOCUMENT_ENDS = "document_ends"
 DOCUMENT_ROWS = "document_rows"
@@ -30,7 +33,6 @@ SPAN_PARTS: dict[str, np.dtype] = {
 INDEX_CHUNK = 8 * 1024
 PAGE = 64 * 1024
 _SMALLEST_ALIGNMENT = 1024
-_COPY_ITEMS = 4 * 1024 * 1024
 
 # HDF5 1.10 brought SWMR; pinning its format keeps shards readable, and byte-identical, across releases.
 _LIBVER = ("v110", "v110")
@@ -83,9 +85,24 @@ def open_file(path: Path) -> h5py.File:
 
 
 def create_dataset(
-    file: h5py.File, name: str, dtype: np.dtype, *, chunk: int, compression: str = "none"
+    file: h5py.File,
+    name: str,
+    dtype: np.dtype,
+    *,
+    chunk: int,
+    compression: str = "none",
+    dictionary: bytes = b"",
 ) -> h5py.Dataset:
-    """An empty dataset without a bound to its length."""
+    """An empty dataset without a bound to its length.
+
+    Args:
+        file: where it is made.
+        name: of the dataset.
+        dtype: of its values; they are stored little-endian.
+        chunk: values of a chunk.
+        compression: of the chunks.
+        dictionary: what its frames are made with, where `compression` is `zstd-dict`.
+    """
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk((chunk,))
     properties.set_obj_track_times(False)
@@ -95,7 +112,10 @@ def create_dataset(
     links.set_create_intermediate_group(True)
     space = h5py.h5s.create_simple((0,), (h5py.h5s.UNLIMITED,))
     kind = h5py.h5t.py_create(dtype.newbyteorder("<"), logical=True)
-    return h5py.Dataset(h5py.h5d.create(file.id, name.encode(), kind, space, dcpl=properties, lcpl=links))
+    dataset = h5py.Dataset(h5py.h5d.create(file.id, name.encode(), kind, space, dcpl=properties, lcpl=links))
+    if dictionary:
+        dataset.attrs[ATTRIBUTE] = np.frombuffer(dictionary, np.uint8)
+    return dataset
 
 
 def _add_filter(properties: h5py.h5p.PropDCID, compression: str) -> None:
@@ -115,8 +135,11 @@ def _add_filter(properties: h5py.h5p.PropDCID, compression: str) -> None:
         import hdf5plugin
 
         properties.set_filter(_ZSTD_FILTER, h5py.h5z.FLAG_MANDATORY, (3,))
+    elif compression == CODEC:
+        # HDF5 makes no dataset with a mandatory filter that it does not know.
+        properties.set_filter(FILTER, h5py.h5z.FLAG_OPTIONAL)
     else:
-        raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf, zstd or blosc2")
+        raise ValueError(f"compression is {compression!r}, expected none, gzip, lzf, zstd, {CODEC} or blosc2")
 
 
 def is_aligned(name: str) -> bool:
@@ -179,6 +202,9 @@ def extend(dataset: h5py.Dataset, block: np.ndarray) -> None:
     """
     start, chunk = dataset.shape[0], dataset.chunks[0]
     dataset.resize((start + len(block),))
+    if has_dictionary_codec(dataset):
+        write_chunks(dataset, start, block)
+        return
     if is_filtered(dataset):
         dataset[start:] = block
         return
@@ -191,31 +217,20 @@ def extend(dataset: h5py.Dataset, block: np.ndarray) -> None:
         dataset.id.write_direct_chunk((start + whole,), last.data)
 
 
+def read(dataset: h5py.Dataset, start: int, stop: int) -> np.ndarray:
+    """The values [start, stop) of a dataset in any codec, as far as there are such.
+
+    Raises:
+        OSError, ValueError: they cannot be decoded.
+    """
+    if has_dictionary_codec(dataset):
+        return read_values(dataset, start, min(stop, len(dataset)))
+    values: np.ndarray = dataset[start:stop]
+    return values
+
+
 def datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
     """All datasets of a shard by name, the tokens first."""
     found: dict[str, h5py.Dataset] = {TOKENS: file[TOKENS]}
     file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
     return found
-
-
-def repack(path: Path, target: Path, compression: str) -> None:
-    """Write the datasets of `path` into the new file `target`, each in one run now that all is known."""
-    with open_file(path) as source:
-        present = datasets(source)
-        chunk_bytes = [dataset.chunks[0] * dataset.dtype.itemsize for dataset in present.values()]
-        chunk_count = sum(-(-dataset.shape[0] // dataset.chunks[0]) for dataset in present.values())
-        with create_file(target, chunk_bytes, chunk_count=chunk_count, compression=compression) as file:
-            copies = {
-                name: create_dataset(
-                    file,
-                    name,
-                    dataset.dtype,
-                    chunk=dataset.chunks[0],
-                    compression=compression if is_filtered(dataset) else "none",
-                )
-                for name, dataset in present.items()
-            }
-            for name, dataset in present.items():
-                step = max(1, _COPY_ITEMS // dataset.chunks[0]) * dataset.chunks[0]
-                for start in range(0, dataset.shape[0], step):
-                    extend(copies[name], dataset[start : start + step])

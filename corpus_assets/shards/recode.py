@@ -12,7 +12,8 @@ import numpy as np
 from corpus_assets.errors import ConfigError, IndexMismatchError, ShardError
 from corpus_assets.shards import layout
 from corpus_assets.shards.build import BUILD_LENGTH
-from corpus_assets.shards.columns import TokenColumn, combined_digest
+from corpus_assets.shards.columns import combined_digest
+from corpus_assets.shards.copying import copy_datasets
 from corpus_assets.shards.index import INDEX, SHARDS, current_shard, load_index, publish_record, write_index
 from corpus_assets.shards.inspection import ShardInspector
 from corpus_assets.shards.lease import lease
@@ -39,7 +40,7 @@ def recode_corpus(
     Args:
         source_index: shards.json of the corpus, or its folder.
         target_root: the folder of the copy; new, or that of an earlier call.
-        compression: `none`, `gzip`, `lzf`, `zstd` or `blosc2`.
+        compression: `none`, `gzip`, `lzf`, `zstd`, `zstd-dict` or `blosc2`.
         chunk_size: tokens per chunk; default: that of each shard.
         on_shard: called with each shard that is there.
 
@@ -85,7 +86,7 @@ def _recode_shard(
     path = root / SHARDS / f"{info.key}-{build}.h5"
     with lease(root, info.key) as scratch:
         with published(path, scratch=scratch) as draft:
-            _copy(source, draft, compression, chunk_size)
+            copy_datasets(source, draft, compression=compression, chunk_size=chunk_size)
             _prove(source, draft, info)
             copy = seal_shard(
                 draft,
@@ -109,42 +110,6 @@ def _recode_shard(
             )
         publish_record(root, copy, scratch=scratch)
     return copy
-
-
-def _copy(source_path: Path, draft: Path, compression: str, chunk_size: int) -> None:
-    """Write the datasets of a shard into the new file `draft`, one after the other, the tokens first."""
-    with layout.open_file(source_path) as source:
-        present = layout.datasets(source)
-        chunks = {
-            name: chunk_size if layout.is_aligned(name) else item.chunks[0] for name, item in present.items()
-        }
-        with layout.create_file(
-            draft,
-            [chunks[name] * item.dtype.itemsize for name, item in present.items()],
-            chunk_count=sum(-(-len(item) // chunks[name]) for name, item in present.items()),
-            compression=compression,
-        ) as file:
-            copies = {
-                name: layout.create_dataset(
-                    file,
-                    name,
-                    item.dtype,
-                    chunk=chunks[name],
-                    compression=compression if layout.is_aligned(name) else "none",
-                )
-                for name, item in present.items()
-            }
-            tokens = TokenColumn(copies[layout.TOKENS])
-            for start in range(0, len(present[layout.TOKENS]), _BLOCK_ITEMS):
-                tokens.append(present[layout.TOKENS][start : start + _BLOCK_ITEMS])
-            tokens.finish()
-            for name, item in present.items():
-                if name == layout.TOKEN_CRC32:
-                    layout.extend(copies[name], np.array(tokens.checksums, dtype=item.dtype))
-                elif name != layout.TOKENS:
-                    step = max(1, _BLOCK_ITEMS // chunks[name]) * chunks[name]
-                    for start in range(0, len(item), step):
-                        layout.extend(copies[name], item[start : start + step])
 
 
 def _prove(source: Path, draft: Path, info: ShardInfo) -> None:
@@ -172,5 +137,5 @@ def _digests(path: Path) -> dict[str, bytes]:
 def _digest(dataset: h5py.Dataset) -> bytes:
     digest = hashlib.sha256()
     for start in range(0, len(dataset), _BLOCK_ITEMS):
-        digest.update(np.ascontiguousarray(dataset[start : start + _BLOCK_ITEMS]).data)
+        digest.update(np.ascontiguousarray(layout.read(dataset, start, start + _BLOCK_ITEMS)).data)
     return digest.digest()

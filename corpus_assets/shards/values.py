@@ -70,4 +70,4 @@ def look(*, path: str, name: str, dtype: str, ranges: list[list[int]]) -> tuple[
             raise ValueError(
                 f"{name} are {len(dataset)} values of {dataset.dtype.str}, expected more, of {dtype}"
             )
-        return {}, b"".join(dataset[start:stop].tobytes() for start, stop in ranges)
+        return {}, b"".join(layout.read(dataset, start, stop).tobytes() for start, stop in ranges)

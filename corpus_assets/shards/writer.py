@@ -18,7 +18,9 @@ from corpus_assets.formats.columns import check_columns
 from corpus_assets.shards import layout
 from corpus_assets.shards.admission import check_ids
 from corpus_assets.shards.columns import SpooledColumn, TokenColumn, combined_digest
+from corpus_assets.shards.copying import copy_datasets
 from corpus_assets.shards.cutting import cut_documents, excess_tokens
+from corpus_assets.shards.dictionary import CODEC
 from corpus_assets.shards.publish import published, scratch_folder
 from corpus_assets.shards.records import TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo, info_of
 from corpus_assets.shards.seal import seal_shard
@@ -44,13 +46,13 @@ class HDF5ShardWriter:
         tokenizer: whose ids these are; decides dtype and boundary. Default: the byte tokenizer.
         window_size: what the default chunk size is a multiple of, in tokens.
         chunk_size: tokens per HDF5 chunk.
-        compression: `none`, `gzip`, `lzf`, `zstd` or `blosc2`.
+        compression: `none`, `gzip`, `lzf`, `zstd`, `zstd-dict` or `blosc2`.
         max_document_tokens: longer documents are cut to this many tokens, and counted.
         fields: dtype of each per-token field, by name.
         spans: names of annotations.
         format: what made the documents, to be recorded; says nothing about what may be added.
         expected_tokens: an upper bound, where one is known; without one, a shard of
-            some thousand chunks is copied once more at the end.
+            some thousand chunks is copied once more at the end, as any is with `zstd-dict`.
         origin: what the shard is made from; default: named after the file.
         root: the folder that `ShardInfo.path` is relative to; default: the folder of `path`.
         scratch: an existing folder on the same file system where the shard grows; default: `.building`
@@ -84,6 +86,8 @@ class HDF5ShardWriter:
         self._window_size = window_size
         self._chunk_size = chunk_size or default_chunk_size(window_size, compression=compression)
         self._compression = compression
+        # A dictionary is made of all that there is; and HDF5 can follow what it knows the codec of.
+        self._growing_compression = "none" if compression == CODEC else compression
         self._max_document_tokens = max_document_tokens
         self._dtype = token_dtype(max(self._tokenizer.max_token_id, self._tokenizer.boundary_id))
         self._field_dtypes = {name: np.dtype(dtype) for name, dtype in sorted((fields or {}).items())}
@@ -112,11 +116,11 @@ class HDF5ShardWriter:
             self.growing_path,
             [*(self._chunk_size * width for width in widths), layout.INDEX_CHUNK],
             chunk_count=len(widths) * expected_tokens // self._chunk_size,
-            compression=self._compression,
+            compression=self._growing_compression,
         )
 
     def _dataset(self, name: str, dtype: np.dtype, *, chunk: int) -> h5py.Dataset:
-        compression = self._compression if layout.is_aligned(name) else "none"
+        compression = self._growing_compression if layout.is_aligned(name) else "none"
         return layout.create_dataset(self._file, name, dtype, chunk=chunk, compression=compression)
 
     def _spooled(self, name: str, dtype: np.dtype, *, chunk: int = layout.INDEX_CHUNK) -> SpooledColumn:
@@ -253,10 +257,12 @@ class HDF5ShardWriter:
         in_one_run = self._tokens.in_one_run
         self._file.close()
         with published(self.path, scratch=self._scratch) as draft:
-            if in_one_run:
+            if in_one_run and self._growing_compression == self._compression:
                 self.growing_path.rename(draft)
             else:
-                layout.repack(self.growing_path, draft, self._compression)
+                copy_datasets(
+                    self.growing_path, draft, compression=self._compression, chunk_size=self._chunk_size
+                )
             info = seal_shard(
                 draft,
                 record_path=self.path.relative_to(self._root).as_posix(),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from corpus_assets import load_index, validate_corpus
 from corpus_assets.errors import CorpusError, InputError
 from corpus_assets_tests.faults.forging import forge_index
-from corpus_assets_tests.loading.corpora import random_shards, write_corpus_of
+from corpus_assets_tests.loading.corpora import phrased_shards, random_shards, write_corpus_of
 
 SEED = int(os.environ.get("CORPUS_FUZZ_SEED", "4"))
 CASES = int(os.environ.get("CORPUS_FUZZ_CASES", "2000"))
@@ -76,10 +76,11 @@ def spoil(data: bytes, generator: random.Random, *, hot: range | None = None) ->
     return bytes(edited)
 
 
-@pytest.fixture(scope="module", params=["none", "gzip", "lzf", "blosc2"])
+@pytest.fixture(scope="module", params=["none", "gzip", "lzf", "zstd-dict", "blosc2"])
 def corpus(request, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param) / "corpus"
-    write_corpus_of(root, random_shards([300, 200]), compression=request.param, chunk_size=64)
+    shards = phrased_shards([9000, 200]) if request.param == "zstd-dict" else random_shards([300, 200])
+    write_corpus_of(root, shards, compression=request.param, chunk_size=64)
     return root
 
 

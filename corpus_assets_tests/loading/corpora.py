@@ -72,3 +72,16 @@ def random_shards(
             left -= length
         shards.append(documents)
     return shards
+
+
+def phrased_shards(sizes: Sequence[int], *, max_token_id: int = 60_000) -> list[list[list[int]]]:
+    """Shards of `sizes` tokens whose documents are put together of the same ten phrases of 30 random tokens.
+
+    One chunk of 64 tokens says little of the next: what a dictionary is for.
+    """
+    generator = np.random.default_rng(0)
+    phrases = generator.integers(1, max_token_id, (10, 30))
+    chosen = [phrases[generator.integers(0, 10, size // 30 + 1)].reshape(-1)[:size] for size in sizes]
+    return [
+        [tokens[start : start + 99].tolist() for start in range(0, len(tokens), 100)] for tokens in chosen
+    ]

@@ -87,7 +87,7 @@ def test_a_damaged_annotation_is_an_error(tmp_path):
     data=st.data(),
     sizes=st.lists(st.sampled_from([0, 1, 7, 60, 150]), min_size=1, max_size=4).filter(sum),
     seed=st.integers(0, 99),
-    codec=st.sampled_from(["none", "gzip", "blosc2"]),
+    codec=st.sampled_from(["none", "gzip", "zstd-dict", "blosc2"]),
 )
 def test_annotations_of_any_corpus_are_what_was_written(tmp_path_factory, data, sizes, seed, codec):
     shards = random_docs(sizes, seed=seed)

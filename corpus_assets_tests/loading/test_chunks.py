@@ -17,7 +17,7 @@ from corpus_assets_tests.loading.corpora import random_shards, tokens_of, write_
 
 U16 = np.dtype("<u2")
 BLOCK_BYTES = 8 * 1024 * 1024
-CODECS = ["gzip", "lzf", "zstd", "blosc2"]
+CODECS = ["gzip", "lzf", "zstd", "zstd-dict", "blosc2"]
 
 
 def _chunked(index):
@@ -137,7 +137,7 @@ def test_a_damaged_chunk_names_its_file_and_number(tmp_path, codec):
             store.get_slice(1000, 1100)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "zstd-dict"])
 def test_a_chunk_that_unpacks_to_more_than_a_chunk_is_refused(tmp_path, codec):
     index = write_corpus_of(tmp_path, [[[5] * 2000]], compression=codec, chunk_size=512)
     path = tmp_path / index.shards[0].path

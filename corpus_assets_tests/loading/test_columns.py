@@ -127,7 +127,7 @@ shard_sizes = st.lists(st.sampled_from([0, 1, 2, 7, 16, 33, 150]), min_size=1, m
     data=st.data(),
     sizes=shard_sizes,
     seed=st.integers(0, 99),
-    codec=st.sampled_from(["none", "gzip", "lzf", "zstd", "blosc2"]),
+    codec=st.sampled_from(["none", "gzip", "lzf", "zstd", "zstd-dict", "blosc2"]),
 )
 def test_fields_of_any_corpus_are_what_was_written(tmp_path_factory, data, sizes, seed, codec):
     shards = random_docs(sizes, seed=seed)

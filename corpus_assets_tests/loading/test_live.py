@@ -18,7 +18,7 @@ from corpus_assets.shards.records import ShardIndex
 from corpus_assets.shards.writer import HDF5ShardWriter
 
 root = Path(sys.argv[1])
-with HDF5ShardWriter(root / "a.h5", chunk_size=64) as writer:
+with HDF5ShardWriter(root / "a.h5", chunk_size=64, compression=sys.argv[3]) as writer:
     print(writer.growing_path, flush=True)
     for document in range(int(sys.argv[2])):
         if document % 10 == 0:
@@ -37,8 +37,9 @@ def _expected(start, stop):
     return np.where(position % 42 == 41, 0, 1 + position // 42 % 200)
 
 
-def test_a_reader_follows_a_writer_in_another_process(tmp_path):
-    command = [sys.executable, "-c", WRITER, str(tmp_path), "300"]
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd-dict"])
+def test_a_reader_follows_a_writer_in_another_process(tmp_path, codec):
+    command = [sys.executable, "-c", WRITER, str(tmp_path), "300", codec]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         growing = writer.stdout.readline().strip()
         assert [str(path) for path in growing_shards(tmp_path)] == [growing]

@@ -117,7 +117,9 @@ shard_sizes = st.lists(st.sampled_from([0, 0, 1, 2, 7, 16, 33, 150]), min_size=1
 
 
 @settings(max_examples=25, deadline=None)
-@given(data=st.data(), sizes=shard_sizes, codec=st.sampled_from(["gzip", "lzf", "zstd", "blosc2"]))
+@given(
+    data=st.data(), sizes=shard_sizes, codec=st.sampled_from(["gzip", "lzf", "zstd", "zstd-dict", "blosc2"])
+)
 def test_all_layouts_read_the_same_tokens(tmp_path_factory, data, sizes, codec):
     shards = random_shards(sizes, seed=len(sizes))
     flat = tokens_of(shards)

@@ -16,6 +16,7 @@ from corpus_assets import load_index, validate_corpus, write_corpus, write_shard
 from corpus_assets.config import parse_corpus
 from corpus_assets.errors import ConfigError, IndexMismatchError, InputError
 from corpus_assets.formats import record_format
+from corpus_assets.shards import layout
 from corpus_assets.shards.build import build_shard
 from corpus_assets.shards.corpus import STALE_OPTIONS, stale_keys
 from corpus_assets.shards.index import current_shard, publish_record, write_index
@@ -50,14 +51,10 @@ def write_records(path: Path, records) -> Path:
 
 
 def columns(path: Path) -> dict[str, list]:
-    with h5py.File(path, "r") as file:
-        found = {}
-        file.visititems(
-            lambda name, item: (
-                found.update({name: item[:].tolist()}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return found
+    with layout.open_file(path) as file:
+        return {
+            name: layout.read(item, 0, len(item)).tolist() for name, item in layout.datasets(file).items()
+        }
 
 
 def expect_segments(path: Path) -> None:
@@ -287,7 +284,7 @@ def records(draw):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(records(), max_size=6), st.sampled_from(["none", "gzip", "blosc2"]))
+@given(st.lists(records(), max_size=6), st.sampled_from(["none", "gzip", "zstd-dict", "blosc2"]))
 def test_what_is_packed_comes_back_exactly(tmp_path, documents, compression):
     path = tmp_path / "a.h5"
     write_shard(documents, path, format=record_format(**OPTIONS), chunk_size=16, compression=compression)

@@ -2,12 +2,12 @@ import json
 import subprocess
 import sys
 
-import h5py
 import numpy as np
 import pytest
 
 from corpus_assets import MmapTokenStore, load_index, validate_corpus, write_corpus
 from corpus_assets.errors import ConfigError, ShardError
+from corpus_assets.shards import layout
 from corpus_assets.shards.recode import recode_corpus
 
 OPTIONS = {
@@ -39,15 +39,11 @@ def corpus(tmp_path):
 
 
 def datasets(path):
-    with h5py.File(path, "r") as file:
-        found = {}
-        file.visititems(
-            lambda name, item: found.update({name: item[:]}) if isinstance(item, h5py.Dataset) else None
-        )
-    return found
+    with layout.open_file(path) as file:
+        return {name: layout.read(item, 0, len(item)) for name, item in layout.datasets(file).items()}
 
 
-CODECS = ["none", "gzip", "lzf", "zstd", "blosc2"]
+CODECS = ["none", "gzip", "lzf", "zstd", "zstd-dict", "blosc2"]
 
 
 @pytest.mark.parametrize("compression", CODECS)
