@@ -55,9 +55,9 @@ def _lengths(config: CorpusConfig, info: ShardInfo) -> Metadata:
 
 
 def quantile_table(lengths: Sequence[float]) -> dg.MetadataValue:
-    """Document lengths in tokens at QUANTILES, in one row."""
+    """Document lengths in whole tokens at QUANTILES, in one row."""
     names = (f"{quantile:.0%}" for quantile in QUANTILES)
-    return table([dict(zip(names, lengths, strict=True))])
+    return table([dict(zip(names, map(round, lengths), strict=True))])
 
 
 def bars(lengths: DocumentLengths) -> dg.MetadataValue:

@@ -3,7 +3,7 @@
 import base64
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _INCHES = (7.0, 3.2)
 _DPI = 90
 _COLOUR = "#2f6f8f"
+_PALE = "#9fc3d4"
 
 
 def length_plot(edges: Sequence[float], counts: Sequence[int]) -> dg.MetadataValue:
@@ -35,12 +36,15 @@ def length_plot(edges: Sequence[float], counts: Sequence[int]) -> dg.MetadataVal
     return _inline(figure, "document lengths")
 
 
-def throughput_plot(rates: Mapping[str, float]) -> dg.MetadataValue:
-    """Windows per second by reader, chunk size and compression."""
+def throughput_plot(rates: Mapping[str, float], *, pale: Collection[str] = ()) -> dg.MetadataValue:
+    """Windows per second of each reader, as bars with their numbers; those of `pale` in a lighter colour."""
     figure, axes = _figure(height=max(_INCHES[1], 0.32 * len(rates) + 0.8))
     names = list(rates)[::-1]
-    axes.barh(names, [rates[name] for name in names], color=_COLOUR)
+    colours = [_PALE if name in pale else _COLOUR for name in names]
+    bars = axes.barh(names, [rates[name] for name in names], color=colours)
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize="small")
     axes.set_xscale("log")
+    axes.margins(x=0.15)
     axes.set_xlabel("windows per second")
     return _inline(figure, "loader throughput")
 

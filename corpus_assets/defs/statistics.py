@@ -31,7 +31,7 @@ def corpus_statistics_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="Document lengths, the share of boundary tokens and the rejects, over all shards.",
     )
     def corpus_statistics() -> dg.MaterializeResult:
-        with refusals(config.root):
+        with refusals():
             index = load_index(config.index_path)
         statistics = statistics_of(index)
         return dg.MaterializeResult(
@@ -78,8 +78,8 @@ def _metadata(statistics: CorpusStatistics) -> Metadata:
         "documents": dg.MetadataValue.int(statistics.document_count),
         "rejected": dg.MetadataValue.int(statistics.ledger.rejected_count),
         "mean_document_tokens": dg.MetadataValue.float(round(statistics.mean_length, 2)),
-        "boundary_share": dg.MetadataValue.float(statistics.boundary_share),
-        "reject_share": dg.MetadataValue.float(statistics.reject_share),
+        "boundary_share": dg.MetadataValue.float(round(statistics.boundary_share, 6)),
+        "reject_share": dg.MetadataValue.float(round(statistics.reject_share, 6)),
         "ledger": ledger_table(statistics.ledger),
         "document_length_quantiles": quantile_table(statistics.length_quantiles),
         "document_lengths": length_plot(statistics.histogram_edges, statistics.histogram_counts),

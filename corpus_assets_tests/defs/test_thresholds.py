@@ -115,7 +115,7 @@ def png_of(value):
 def test_pictures_are_png_inside_markdown():
     pictures = [
         length_plot((1.0, 2.0, 4.0), (3, 5)),
-        throughput_plot({"corpus": 10.0, "sample": 20.0}),
+        throughput_plot({"warm": 10.0, "cold": 2.0}, pale=["cold"]),
         loss_plot({"losses": [3.0, 2.0], "unigram_entropy": 2.5})["loss_curve"],
     ]
     assert all(png_of(picture).startswith(b"\x89PNG\r\n") for picture in pictures)

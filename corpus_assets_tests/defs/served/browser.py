@@ -40,6 +40,11 @@ class DagsterUI:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
 
+    def zoom_in(self) -> None:
+        """Come so near to a graph that its nodes show their state."""
+        for _ in range(4):
+            self.page.get_by_role("img", name="zoom_in").first.click()
+
     def materialize_dialog(self, corpus: str) -> Locator:
         """The dialog behind the Materialize button of token_shards."""
         self.open(f"/assets/{corpus}/token_shards")

@@ -19,7 +19,7 @@ from corpus_assets_tests.defs.conftest import break_input, write_input
 from corpus_assets_tests.defs.served.backfills import BackfillsSeen, backfill_in_parallel
 from corpus_assets_tests.defs.served.browser import DagsterUI, dagster_ui
 from corpus_assets_tests.defs.served.nights import NightsSeen, live_through_nights
-from corpus_assets_tests.defs.served.project import ServedProject, served
+from corpus_assets_tests.defs.served.project import LOCATION, ServedProject, served
 
 BROKEN = ("s07.jsonl", "s21.jsonl", "s22.jsonl")
 ODD_NAMES = (
@@ -77,7 +77,7 @@ def ui(project: ServedProject) -> Iterator[DagsterUI]:
 @pytest.fixture(scope="package", autouse=True)
 def nights(ui: DagsterUI, project: ServedProject) -> Iterator["Future[NightsSeen]"]:
     """The nightly schedule, switched on by its toggle, and what will have been seen of its nights."""
-    ui.open("/locations/corpora/schedules/nights_nightly")
+    ui.open(f"/locations/{LOCATION}/schedules/nights_nightly")
     toggle = ui.page.get_by_role("checkbox")
     expect(toggle).not_to_be_checked()
     toggle.locator("..").click()  # the input itself is drawn by its parent
@@ -110,11 +110,12 @@ def write_inputs(data: Path) -> dict[str, int]:
         write_big_input(data / "slow" / name, rows=rows)
     write_input(data / "nights" / "small.jsonl")
     break_input(data / "nights" / "broken.jsonl")
-    write_big_input(data / "nights" / "big.jsonl", rows=4000)
+    write_big_input(data / "nights" / "big.jsonl", rows=4000, rejects=2)
     return {"fifty": 50, "odd": len(ODD_NAMES), "many": 6, "slow": 3, "nights": 3}
 
 
-def write_big_input(path: Path, *, rows: int) -> None:
-    """Enough text that its build takes a while: 10 kB a row."""
+def write_big_input(path: Path, *, rows: int, rejects: int = 0) -> None:
+    """Enough text that its build takes a while: 10 kB a row; then rows that are no documents."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text((json.dumps({"text": "a line of a long document\n" * 400}) + "\n") * rows)
+    document = json.dumps({"text": "a line of a long document\n" * 400})
+    path.write_text(f"{document}\n" * rows + '{"text": 5}\n' * rejects)

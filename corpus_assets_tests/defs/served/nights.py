@@ -14,7 +14,7 @@ from corpus_assets.shards.index import current_shard, load_index
 from corpus_assets.shards.release import Release, load_release
 from corpus_assets.sources.discover import content_sha256
 from corpus_assets_tests.defs.conftest import write_input
-from corpus_assets_tests.defs.served.project import ServedProject
+from corpus_assets_tests.defs.served.project import LOCATION, ServedProject
 
 _BEGUN = [DagsterRunStatus.STARTED, DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
 
@@ -84,7 +84,7 @@ def _quiet_tick(project: ServedProject) -> str | None:
     """Why the schedule's latest tick that did not wait for a build launched nothing, as the UI asks for it."""
     selector: Mapping[str, str] = {
         "repositoryName": "__repository__",
-        "repositoryLocationName": "corpora",
+        "repositoryLocationName": LOCATION,
         "scheduleName": "nights_nightly",
     }
     found = project.graphql(

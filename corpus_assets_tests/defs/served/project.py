@@ -20,15 +20,14 @@ import yaml
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.execution.plan.objects import StepFailureData
 
+from corpus_assets.cli.init import WORKSPACE_YAML
 from corpus_assets.config import CorpusConfig, load_config
 from corpus_assets.defs.failures import FailureSummary
 from corpus_assets.defs.home import TEMPLATE, open_instance
 
 T = TypeVar("T")
 NOTES = "failures.jsonl"
-WORKSPACE: dict[str, Any] = {
-    "load_from": [{"python_module": {"module_name": "corpus_assets.definitions", "location_name": "corpora"}}]
-}
+LOCATION = yaml.safe_load(WORKSPACE_YAML)["load_from"][0]["python_module"]["location_name"]
 
 LAUNCH = """
 mutation($params: ExecutionParams!) {
@@ -96,7 +95,7 @@ class ServedProject:
     def launch(self, job: str, *, tags: dict[str, str] | None = None, assets: Sequence[str] = ()) -> str:
         """Launch a run through the API that the UI's buttons use; returns its id."""
         selector: dict[str, Any] = {
-            "repositoryLocationName": WORKSPACE["load_from"][0]["python_module"]["location_name"],
+            "repositoryLocationName": LOCATION,
             "repositoryName": "__repository__",
             "pipelineName": job,
         }
@@ -166,10 +165,10 @@ class ServedProject:
 
 
 def write_project(folder: Path, corpora: dict[str, dict[str, Any]]) -> Path:
-    """corpora.yaml, workspace.yaml and DAGSTER_HOME of a project; returns DAGSTER_HOME."""
+    """corpora.yaml, and what `corpus init` writes beside it; returns DAGSTER_HOME."""
     home = folder / "data" / "dagster_home"
     home.mkdir(parents=True)
-    (folder / "workspace.yaml").write_text(yaml.safe_dump(WORKSPACE))
+    (folder / "workspace.yaml").write_text(WORKSPACE_YAML)
     (folder / "data" / "corpora.yaml").write_text(yaml.safe_dump({"corpora": corpora}))
     (home / "dagster.yaml").write_bytes(TEMPLATE.read_bytes())
     return home
