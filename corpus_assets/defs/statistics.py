@@ -31,7 +31,7 @@ def corpus_statistics_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="Document lengths, the share of boundary tokens and the rejects, over all shards.",
     )
     def corpus_statistics() -> dg.MaterializeResult:
-        with refusals():
+        with refusals(config.root):
             index = load_index(config.index_path)
         statistics = statistics_of(index)
         return dg.MaterializeResult(

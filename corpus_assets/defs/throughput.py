@@ -36,7 +36,7 @@ def loader_throughput_asset(corpus: Corpus) -> dg.AssetsDefinition:
         description="How fast the loader reads the corpus, and samples of it in other chunk sizes.",
     )
     def loader_throughput() -> dg.MaterializeResult:
-        with refusals():
+        with refusals(config.root):
             index = load_index(config.index_path)
             rows = measure_throughput(index, config.window_size)
         claim = throughput_is_above_floor(
