@@ -18,10 +18,16 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corpus_assets.errors import LeaseError
 from corpus_assets.shards.publish import SCRATCH
+from corpus_assets.shards.regular import read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 STALE_AFTER = 600.0
 _SUFFIX = ".lease"
@@ -170,10 +176,18 @@ def _refresh(folder: Path, owner: LeaseOwner, stale_after: float, stop: threadin
 
 
 def _owner_of(folder: Path) -> LeaseOwner | None:
+    """Who holds the lease; None where its record is missing or damaged, so that only its age tells."""
     try:
-        return LeaseOwner(**json.loads((folder / _OWNER).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return _owner_adapter().validate_json(read_regular(folder / _OWNER), strict=True)
+    except (OSError, ValueError):
         return None
+
+
+@cache
+def _owner_adapter() -> TypeAdapter[LeaseOwner]:
+    from pydantic import TypeAdapter as Adapter
+
+    return Adapter(LeaseOwner)
 
 
 def _describe(folder: Path) -> str:

@@ -120,4 +120,6 @@ def _read(path: Path) -> Release | None:
     except OSError as error:
         raise NotReleasedError(f"{path}: {error.strerror}, expected the record of a release") from error
     except ValidationError as error:
-        raise NotReleasedError(f"{path}: damaged: {error.errors()[0]['msg']}; release again") from error
+        raise NotReleasedError(
+            f"{path}: damaged: {error.errors()[0]['msg']}; release again, or remove it"
+        ) from error
