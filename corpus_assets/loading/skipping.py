@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class SkipList:
     windows: Ranges = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "documents", tuple(sorted(set(map(operator.index, self.documents)))))
+        object.__setattr__(self, "documents", tuple(sorted(set(map(_whole, self.documents)))))
         for name in ("tokens", "windows"):
             object.__setattr__(self, name, _merged(getattr(self, name), name))
         if self.documents and self.documents[0] < 0:
@@ -145,10 +145,17 @@ class SkipList:
             raise StateMismatchError(f"loader state: skip is {stored!r}: {error}") from error
 
 
+def _whole(number: SupportsIndex) -> int:
+    """A number of a list. Raises TypeError for a fraction, or a truth value, which an entry of a mask is."""
+    if isinstance(number, bool | np.bool_):
+        raise TypeError(f"{number!r} cannot be interpreted as an integer; expected numbers, not a mask")
+    return operator.index(number)
+
+
 def _merged(ranges: Iterable[tuple[int, int]], name: str) -> Ranges:
     """The same numbers in ranges that are sorted and do not touch."""
     merged: list[tuple[int, int]] = []
-    for start, stop in sorted((operator.index(start), operator.index(stop)) for start, stop in ranges):
+    for start, stop in sorted((_whole(start), _whole(stop)) for start, stop in ranges):
         if not 0 <= start < stop:
             raise ValueError(f"{name} to skip are [{start}, {stop}), expected 0 <= start < stop")
         if merged and start <= merged[-1][1]:

@@ -136,7 +136,8 @@ def test_names_are_a_list(store):
 
 
 def test_a_mask_or_a_fraction_is_no_number_to_skip():
-    for wrong in ({"documents": [1.5]}, {"documents": np.array([True])}, {"tokens": [(0.0, 2.5)]}):
+    masks = {"documents": np.array([True])}, {"documents": [False, True]}
+    for wrong in ({"documents": [1.5]}, {"tokens": [(0.0, 2.5)]}, *masks):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             SkipList(**wrong)
 
