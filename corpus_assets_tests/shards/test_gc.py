@@ -115,7 +115,11 @@ def test_a_mark_that_went_while_its_reader_was_paused_comes_back(build):
     assert not list((index.root / ".readers").iterdir())
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 200_000])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b"\xff", b"[" * 200_000],
+    ids=["empty", "list", "object", "no text", "deep"],  # an id is part of the environment, which has a limit
+)
 def test_a_damaged_mark_stops_gc_until_it_is_old(build, content):
     index = build({"a.jsonl": ["x"]})
     ReaderMark(index)
