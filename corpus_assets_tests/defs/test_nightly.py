@@ -1,6 +1,6 @@
 """The nightly rebuild, tick by tick: what it launches, what it leaves, that it loses nothing.
 
-The requests of a tick are executed as the daemon would launch them; test_served.py has the daemon itself.
+The requests of a tick are executed as the daemon would launch them; served/ has the daemon itself.
 """
 
 import datetime
