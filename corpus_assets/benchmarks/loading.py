@@ -80,7 +80,7 @@ def measure_loading(
             reference="never waiting",
             reference_rate=1.0,
             target=0.95,
-            repeats=len(busy),
+            repeats=repeats,
         )
     )
     return rows
