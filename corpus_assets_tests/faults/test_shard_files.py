@@ -1,6 +1,8 @@
 """An HDF5 file written by an enemy: an error or a finding, in time, and nothing is read outside of it."""
 
 import os
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from corpus_assets import MmapTokenStore, load_index, validate_corpus
 from corpus_assets.errors import CorpusError, ShardError
+from corpus_assets.shards import hdf5_process
 from corpus_assets.shards.contents import read_contents
 from corpus_assets.shards.index import publish_index
 from corpus_assets.shards.records import ShardIndex
@@ -116,6 +119,27 @@ def test_a_process_that_died_reading_one_file_reads_the_next(plain):
     with pytest.raises(ShardError, match="no answer"):
         read_contents(first, time_limit=1)
     assert read_contents(second).attributes["token_count"] == 1500
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_asks_a_process_of_its_own_while_its_parent_waits_for_an_answer(plain):
+    first, second = (plain / shard.path for shard in load_index(plain).shards)
+    hang_hdf5(first)
+
+    def wait() -> None:
+        with pytest.raises(ShardError, match="no answer"):
+            read_contents(first, time_limit=2)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while not hdf5_process._child._lock.locked():
+        pass
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs fails the test
+        os._exit(0 if read_contents(second).attributes["token_count"] == 1500 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    waiting.join()
 
 
 def link_outside(file: h5py.File, outside: Path) -> None:
