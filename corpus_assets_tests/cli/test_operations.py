@@ -102,8 +102,8 @@ def test_every_command_of_the_page_exists_with_its_options():
 
 # Dagster's own, for an observable source asset.
 @pytest.mark.filterwarnings("ignore:Property `OpDefinition.version` is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("kind", ["jobs", "sensors", "schedules"])
-def test_every_job_sensor_and_schedule_of_the_page_exists(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["jobs", "sensors", "schedules", "pools"])
+def test_every_job_sensor_schedule_and_pool_of_the_page_exists(tmp_path, kind):
     from corpus_assets.config import parse_corpus
     from corpus_assets.defs.factory import corpus_definitions
 
@@ -114,6 +114,9 @@ def test_every_job_sensor_and_schedule_of_the_page_exists(tmp_path, kind):
         "jobs": {job.name for job in repository.get_all_jobs()},
         "sensors": {sensor.name for sensor in repository.sensor_defs},
         "schedules": {schedule.name for schedule in repository.schedule_defs},
+        "pools": {
+            assets.op.pool for assets in repository.assets_defs_by_key.values() if assets.is_executable
+        },
     }
     named = set(re.findall(r"`(web_\w+)`", PAGE))
     assert named <= set.union(*names.values())
