@@ -191,6 +191,18 @@ def test_a_warning_holds_back_nothing(instance):
     assert started == ["training"]
 
 
+def test_a_blocking_check_that_says_nothing_holds_back_nothing(instance):
+    assets, _, started = checked_assets(severity=dg.AssetCheckSeverity.ERROR)
+    spec = dg.AssetCheckSpec("sound", asset="index", blocking=True)
+
+    @dg.multi_asset_check(specs=[spec], can_subset=True)
+    def silent():
+        yield from ()
+
+    assert run(instance, assets, checks=[silent]).success
+    assert started == ["training"]
+
+
 def test_a_check_that_crashes_stays_planned(instance):
     @dg.asset
     def index():
