@@ -25,9 +25,8 @@ def published(path: Path, *, scratch: Path) -> Iterator[Path]:
     the publication. The draft is fsynced before the rename and the folder after it; a failing block leaves
     neither draft nor change.
     """
-    draft = (
-        scratch / f".{uuid.uuid4().hex}.draft"
-    )  # hidden: left by a kill in an input folder, it is no input
+    # Hidden: left by a kill in an input folder, it is no input.
+    draft = scratch / f".{uuid.uuid4().hex}.draft"
     try:
         yield draft
         sync(draft)
