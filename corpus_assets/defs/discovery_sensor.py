@@ -1,6 +1,7 @@
 """The sensor that turns new input files into partitions, and observes the ones that changed."""
 
 import hashlib
+import time
 
 import dagster as dg
 
@@ -13,6 +14,7 @@ from corpus_assets.defs.process import fail_abandoned_runs
 from corpus_assets.errors import ConfigError
 
 READ_IN_TICK = 256 << 20  # bytes; more is read by a run of the observe job, which has no time limit
+READ_AGAIN = 3600  # seconds; Dagster gives no second run for one key, however the first ended
 CHANGES_IN_TICK = 250  # observations; an event costs SQLite about 40 ms
 # Not NOT_STARTED: that is how Dagster leaves for ever a run whose launch it refused.
 _OPEN = [
@@ -64,10 +66,11 @@ def _result(corpus: Corpus, found: Discovery) -> dg.SensorResult | dg.SkipReason
 
 
 def _read_in_a_run(corpus: Corpus, seen: Listing) -> dg.SensorResult:
-    """Register what is new at once, and have a run read it; the same state asks for the same run."""
+    """Register what is new at once, and have a run read it; one that failed is followed by another, later."""
     state = hashlib.sha256("\n".join(seen.unread).encode()).hexdigest()[:16]
+    run_key = f"{state}/{seen.unread_bytes}/{int(time.time()) // READ_AGAIN}"
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"{state}/{seen.unread_bytes}", tags={CORPUS_TAG: corpus.name})],
+        run_requests=[dg.RunRequest(run_key=run_key, tags={CORPUS_TAG: corpus.name})],
         dynamic_partitions_requests=_partition_requests(corpus, added=seen.added, removed=seen.removed),
     )
 

@@ -4,12 +4,13 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.execution.backfill import PartitionBackfill
 from dagster._time import get_current_timestamp
 
@@ -33,6 +34,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             for warning in _DAGSTER_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+def add_backfill(
+    instance: dg.DagsterInstance, graph: BaseAssetGraph, asset: dg.AssetKey, keys: Sequence[str]
+) -> PartitionBackfill:
+    """A backfill of these partitions that no daemon has taken up yet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dagster's own
+        backfill = PartitionBackfill.from_asset_partitions(
+            backfill_id="toys",
+            asset_graph=graph,
+            partition_names=list(keys),
+            asset_selection=[asset],
+            backfill_timestamp=get_current_timestamp(),
+            tags={},
+            dynamic_partitions_store=instance,
+            all_partitions=False,
+            title=None,
+            description=None,
+            run_config=None,
+        )
+    instance.add_backfill(backfill)
+    return backfill
 
 
 def write_input(path: Path, *, documents: int = 20, word: str = "word") -> None:
@@ -93,23 +117,8 @@ class Built:
 
     def open_backfill(self, *keys: str) -> PartitionBackfill:
         """A backfill of these partitions that no daemon has taken up yet."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Dagster's own
-            backfill = PartitionBackfill.from_asset_partitions(
-                backfill_id="toys",
-                asset_graph=corpus_definitions(self.config).resolve_asset_graph(),
-                partition_names=list(keys),
-                asset_selection=[self.corpus.key("token_shards")],
-                backfill_timestamp=get_current_timestamp(),
-                tags={},
-                dynamic_partitions_store=self.instance,
-                all_partitions=False,
-                title=None,
-                description=None,
-                run_config=None,
-            )
-        self.instance.add_backfill(backfill)
-        return backfill
+        graph = corpus_definitions(self.config).resolve_asset_graph()
+        return add_backfill(self.instance, graph, self.corpus.key("token_shards"), keys)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The discovery sensor: new, changed and removed inputs, and what it leaves to others."""
 
+import datetime
+
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
@@ -12,10 +14,12 @@ from corpus_assets_tests.defs.conftest import write_input
 
 
 @pytest.fixture
-def look(built):
+def look(built, monkeypatch):
     """One tick of the sensor, after the copied files of this test were read once."""
 
-    def tick():
+    def tick(at=None):
+        if at is not None:
+            monkeypatch.setattr(discovery_sensor.time, "time", lambda: at)
         sensor = corpus_definitions(built.config).resolve_sensor_def("toy_discovery")
         with dg.build_sensor_context(instance=built.instance) as context:
             return sensor(context)
@@ -107,10 +111,12 @@ def test_much_to_read_is_registered_now_and_read_by_a_run(built, look, monkeypat
     monkeypatch.setattr(discovery_sensor, "READ_IN_TICK", 10)
     write_input(built.input("e.jsonl"))
     before = load_manifest(built.config.root)
-    result, again = look(), look()
+    noon = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp()
+    result, again, later = (look(at=noon + minutes * 60) for minutes in (0, 59, 60))
     assert requested(result) == {"Add": ["e.jsonl"]}
     assert load_manifest(built.config.root).files == before.files
     assert result.run_requests[0].run_key == again.run_requests[0].run_key
+    assert result.run_requests[0].run_key != later.run_requests[0].run_key
     job = corpus_definitions(built.config).resolve_job_def("toy_observe")
     run = job.execute_in_process(instance=built.instance)
     assert run.success
