@@ -132,7 +132,7 @@ def _show(file: Path, contents: ShardContents, samples: list[DocumentSample]) ->
     say(str(file))
     say_table(("attribute", "value"), ((name, _short(value)) for name, value in contents.attributes.items()))
     say_table(
-        ("dataset", "length", "dtype", "chunk", "stored bytes", "in one run at"),
+        ("dataset", "length", "dtype", "chunk", "stored bytes", "dictionary bytes", "in one run at"),
         (
             (
                 name,
@@ -140,6 +140,7 @@ def _show(file: Path, contents: ShardContents, samples: list[DocumentSample]) ->
                 facts.dtype,
                 facts.chunk,
                 facts.stored_bytes,
+                facts.dictionary_bytes or "",
                 "no" if facts.run_offset is None else str(facts.run_offset),
             )
             for name, facts in contents.datasets.items()

@@ -15,7 +15,7 @@ import orjson
 from corpus_assets.errors import ConfigError, ShardError, one_line
 from corpus_assets.shards.corpus import stale_keys
 from corpus_assets.shards.index import current_shard, record_path
-from corpus_assets.shards.manifest import load_manifest
+from corpus_assets.shards.manifest import load_manifest, manifest_damage
 from corpus_assets.shards.quarantine import FOLDER, quarantine_path
 from corpus_assets.sources.lines import RAW_PREFIX_BYTES
 
@@ -73,11 +73,12 @@ def quarantine_files(config: CorpusConfig, *, shard: str | None = None) -> list[
         shard: only this input shard, by name or key.
 
     Raises:
-        ConfigError: the corpus was never built, or has no such shard.
+        ConfigError: the corpus was never built, its record of inputs is damaged, or it has no such shard.
     """
     manifest = load_manifest(config.root)
     if manifest is None:
-        raise ConfigError(f"{config.root}: never built, expected a corpus that was")
+        damage = manifest_damage(config.root)
+        raise ConfigError(damage or f"{config.root}: never built, expected a corpus that was")
     wanted = manifest.files if shard is None else (manifest.find(shard),)
     newest = _newest(config.root)
     stale = stale_keys(config, manifest)

@@ -10,6 +10,7 @@ import click
 from corpus_assets.cli.help import CommandWithExamples
 
 if TYPE_CHECKING:
+    from corpus_assets.config import CorpusConfig
     from corpus_assets.shards.validate import ValidationReport
 
 FOUND_SOMETHING = 1
@@ -41,7 +42,8 @@ def command(config_file: str | None, corpus: str, *, quick: bool, workers: int |
 
     """
     path = index_path(config_file, corpus)
-    report = _validate(path, quick=quick, workers=workers)
+    config = _configured_at(path, config_file)
+    report = _validate(path, quick=quick, workers=workers, config=config)
     if as_json:
         from corpus_assets.cli.console import say_json
 
@@ -96,7 +98,23 @@ def index_path(config_file: str | None, corpus: str) -> Path:
         return path
 
 
-def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationReport:
+def _configured_at(path: Path, config_file: str | None) -> CorpusConfig | None:
+    """The corpus of corpora.yaml whose index is at `path`; None where there is none."""
+    from corpus_assets.cli.project import Project
+    from corpus_assets.errors import ConfigError
+
+    try:
+        corpora = Project.load(config_file).corpora.values()
+    except ConfigError:
+        if config_file is not None:
+            raise
+        return None
+    return next((corpus for corpus in corpora if corpus.index_path.resolve() == path.resolve()), None)
+
+
+def _validate(
+    path: Path, *, quick: bool, workers: int | None, config: CorpusConfig | None
+) -> ValidationReport:
     import threading
     import time
 
@@ -126,7 +144,7 @@ def _validate(path: Path, *, quick: bool, workers: int | None) -> ValidationRepo
                 words = f"{shards}/{count} shards{rate}"
                 display.show(done, total, words=words, line=f"validated {words}")
 
-        report = validate_corpus(path, quick=quick, workers=workers, on_shard=on_shard)
+        report = validate_corpus(path, quick=quick, workers=workers, on_shard=on_shard, config=config)
         if index is not None and not (quick and report.ok):
             record_validation(index.root, report)
         return report

@@ -125,6 +125,10 @@ def test_a_corpus_of_which_nothing_is_trained_on_is_refused_with_the_roles_that_
     assert result.exit_code == 2
     assert "\n  digests_match: failed: 1 of 1 shards differ" in result.stderr
     assert result.stderr.endswith("trained on; train_roles are asistant; the records have assistant\n")
+    for corpus in ("c", str(builder.root)):
+        validated = builder("validate", corpus)
+        assert validated.exit_code == 1
+        assert validated.stdout.endswith("train_roles are asistant; the records have assistant\n")
 
 
 def test_several_corpora_are_built_and_one_that_cannot_be_stops_no_other(builder):

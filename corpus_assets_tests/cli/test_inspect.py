@@ -33,6 +33,14 @@ def test_a_shard_tells_what_it_is(built, shard):
     assert document["documents"][1] == {"row": 1, "start": 3, "stop": 5, "ids": [100, 0], "text": "c"}
 
 
+def test_the_dictionary_of_compressed_tokens_is_shown_by_its_length(built):
+    from corpus_assets import recode_corpus
+
+    copy = recode_corpus(built.root, built.folder / "copy", compression="zstd-dict")
+    shown = built("inspect", str(copy.root / copy.shards[0].path)).stdout
+    assert "dictionary bytes" in shown
+
+
 def test_documents_that_are_more_than_text_are_escaped(shell):
     shell.configure()
     shell.write_input("a.jsonl", "\x1b[2Jgone")

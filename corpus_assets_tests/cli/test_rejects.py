@@ -126,6 +126,12 @@ def test_a_corpus_without_rejects_and_one_that_was_never_built(built):
     assert "never built" in built.refused("rejects", "c")
 
 
+def test_a_damaged_record_of_the_inputs_is_not_taken_for_a_corpus_that_was_never_built(built):
+    path = built.root / "inputs.json"
+    path.write_bytes(path.read_bytes().replace(b"a.jsonl", b"z.jsonl"))
+    assert f"{path}: checksum is " in built.refused("rejects", "c")
+
+
 def test_a_damaged_quarantine_file_is_named_with_its_line(rejected):
     (file,) = (rejected.root / "quarantine").glob("*.jsonl")
     lines = file.read_bytes().splitlines()
