@@ -30,6 +30,7 @@ _HOPELESS = {
     "extents",
 }
 _HASH_BLOCK = 1024 * 1024  # stays in the cache between the digest and the other looks at it
+_MAPPED_BYTES = 64 * _HASH_BLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class ShardInspector:
             if (found := difference(self._root, info)) is not None:
                 yield self._finding(*found)
                 return
-            contents = read_contents(self._path)
+            contents = read_contents(self._path, every_chunk=False)
             yield from self._attributes(contents)
             yield from self._shapes(contents)
         except OSError as error:
@@ -167,17 +168,17 @@ class ShardInspector:
         ends = _Ends(columns.get(layout.DOCUMENT_ENDS, "int64", info.document_count))
         digest = hashlib.sha256()
         start, misplaced, largest = 0, 0, 0
-        step = self._tokens_in_block()
-        marks = np.empty(min(step, info.token_count), dtype=bool)
-        for block in self._token_blocks(columns, step):
-            digest.update(block.data)
-            last_tokens = ends.up_to(start + len(block)) - 1 - start
-            inside = (last_tokens >= 0) & (last_tokens < len(block))
-            at_ends = block[last_tokens[inside]]
-            found = int(np.count_nonzero(np.equal(block, boundary, out=marks[: len(block)])))
+        marks = np.empty(_HASH_BLOCK, dtype=bool)
+        for stretch in self._stretches(columns):
+            found = 0
+            for block in _blocks(stretch):
+                digest.update(block.data)
+                found += int(np.count_nonzero(np.equal(block, boundary, out=marks[: len(block)])))
+                largest = max(largest, int(np.maximum.reduce(block)))
+            last_tokens = ends.up_to(start + len(stretch)) - (start + 1)
+            at_ends = stretch.take(last_tokens, mode="clip")  # ends may be anything
             misplaced += int(np.count_nonzero(at_ends != boundary)) + abs(found - len(last_tokens))
-            largest = max(largest, int(np.maximum.reduce(block)))
-            start += len(block)
+            start += len(stretch)
         if digest.hexdigest() != info.sha256:
             yield from self._damaged_chunks(columns, digest.hexdigest())
         if largest > info.tokenizer.max_token_id:
@@ -192,14 +193,13 @@ class ShardInspector:
                 "document_ends", f"expected to increase to {info.token_count}; the last is {ends.last}"
             )
 
-    def _tokens_in_block(self) -> int:
-        """Whole chunks of about `_HASH_BLOCK` bytes."""
-        chunk_bytes = self._info.chunk_size * np.dtype(self._info.dtype).itemsize
-        return max(1, _HASH_BLOCK // chunk_bytes) * self._info.chunk_size
-
-    def _token_blocks(self, columns: VerifiedColumns, step: int) -> Iterator[np.ndarray]:
+    def _stretches(self, columns: VerifiedColumns) -> Iterator[np.ndarray]:
+        """The tokens: long stretches of a mapping, or as many whole chunks as are decoded at once."""
         info = self._info
         tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
+        mapped = isinstance(tokens, np.ndarray)
+        chunk_bytes = info.chunk_size * tokens.dtype.itemsize
+        step = max(1, (_MAPPED_BYTES if mapped else _HASH_BLOCK) // chunk_bytes) * info.chunk_size
         for start in range(0, info.token_count, step):
             yield np.asarray(tokens[start : min(start + step, info.token_count)])
 
@@ -221,6 +221,11 @@ class ShardInspector:
             yield self._finding("digest", message + place, token_range)
 
 
+def _blocks(tokens: np.ndarray) -> Iterator[np.ndarray]:
+    step = _HASH_BLOCK // tokens.itemsize
+    return (tokens[start : start + step] for start in range(0, len(tokens), step))
+
+
 class _Ends:
     """Walks `document_ends` once, in step with the tokens; remembers whether it always increases."""
 
@@ -233,13 +238,15 @@ class _Ends:
 
     def up_to(self, token: int) -> np.ndarray:
         """Those ends not yet returned that are at most `token`."""
-        parts = []
-        while True:
-            count = int(np.searchsorted(self._block, token, side="right"))
-            parts.append(self._block[:count])
-            self._block = self._block[count:]
-            if len(self._block) or not self._load():
-                return np.concatenate(parts)
+        found = self._take(token)
+        while not len(self._block) and self._load():
+            found = np.concatenate([found, self._take(token)])
+        return found
+
+    def _take(self, token: int) -> np.ndarray:
+        count = int(self._block.searchsorted(token, side="right"))
+        found, self._block = self._block[:count], self._block[count:]
+        return found
 
     def _load(self) -> bool:
         step = layout.INDEX_CHUNK * 16

@@ -166,20 +166,27 @@ def data_stretch(dataset: h5py.Dataset) -> tuple[int, int]:
     return start, int((placed[:, 1] + placed[:, 2]).max()) - start
 
 
-def run_offset(dataset: h5py.Dataset, placed: np.ndarray | None = None) -> int | None:
-    """Byte offset of a dataset whose chunks lie in one run in their order; None for any other.
-
-    Args:
-        dataset: the dataset.
-        placed: its `chunk_places`, where they are known.
-    """
+def run_offset(dataset: h5py.Dataset) -> int | None:
+    """Byte offset of a dataset whose chunks lie in one run in their order; None for any other."""
     if is_filtered(dataset) or not dataset.shape[0]:
         return None
-    placed = chunk_places(dataset) if placed is None else placed
+    placed = chunk_places(dataset)
     if len(placed) != -(-dataset.shape[0] // dataset.chunks[0]):
         return None
     expected = placed[0, 1] + placed[:, 0] * dataset.dtype.itemsize
     return int(placed[0, 1]) if (placed[:, 1] == expected).all() else None
+
+
+def run_between_ends(dataset: h5py.Dataset) -> int | None:
+    """As `run_offset`, but by the places of the first and the last chunk alone."""
+    if is_filtered(dataset) or not dataset.shape[0]:
+        return None
+    (chunk,) = dataset.chunks
+    last = (dataset.shape[0] - 1) // chunk
+    start, end = (dataset.id.get_chunk_info_by_coord((k * chunk,)).byte_offset for k in (0, last))
+    if start is None or end is None or dataset.id.get_num_chunks() != last + 1:
+        return None
+    return int(start) if end - start == last * chunk * dataset.dtype.itemsize else None
 
 
 def chunk_places(dataset: h5py.Dataset) -> np.ndarray:

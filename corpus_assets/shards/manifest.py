@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from corpus_assets.shards.regular import read_regular
 from corpus_assets.sources.discover import ListedInput, content_sha256, list_inputs
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from corpus_assets.config import CorpusConfig
 
 MANIFEST = "inputs.json"
@@ -149,17 +151,24 @@ def _read(path: Path) -> tuple[InputFile, ...]:
         IndexMismatchError: it is damaged.
     """
     import orjson
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
         document = orjson.loads(read_regular(path))
         if isinstance(document, dict):  # earlier versions wrote the files alone
             refuse_changed(document, where=path)
             document = document.get("files")
-        return TypeAdapter(tuple[InputFile, ...]).validate_python(document)
+        return _files_adapter().validate_python(document)
     except (orjson.JSONDecodeError, ValidationError) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise IndexMismatchError(f"{path}: {what}; expected the inputs as last observed") from error
+
+
+@cache
+def _files_adapter() -> TypeAdapter[tuple[InputFile, ...]]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(tuple[InputFile, ...])
 
 
 def _publish(manifest: InputManifest, root: Path) -> None:

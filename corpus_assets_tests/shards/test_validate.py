@@ -1,5 +1,7 @@
+import hashlib
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 from corpus_assets import load_index, validate_corpus, write_corpus
 from corpus_assets.errors import IndexMismatchError
+from corpus_assets.shards import inspection
 from corpus_assets.shards.index import publish_record, write_index
 from corpus_assets.shards.publish import scratch_folder
+from corpus_assets.shards.seal import frame_digest
 from corpus_assets.shards.statistics import corpus_statistics
 from corpus_assets_tests.conftest import write_jsonl
 
@@ -123,17 +127,39 @@ def test_swapped_files_are_found_without_reading_tokens(corpus):
     assert validate_corpus(corpus, quick=True).failed_shards == ["a.jsonl", "b.jsonl"]
 
 
-def test_a_consistent_forgery_of_boundaries_is_found(corpus):
-    """Digests agree, but a document end does not stand behind a boundary token."""
-    from dataclasses import replace
+def _end_moved(file):
+    file["document_ends"][3] += 1
 
-    from corpus_assets.shards.seal import frame_digest
 
+def _boundary_inside_a_document(file):
+    file["tokens"][file["document_ends"][3] + 1] = file.attrs["boundary_id"]
+
+
+def _boundary_moved(file):
+    end = file["document_ends"][3]
+    file["tokens"][end - 2 : end] = file["tokens"][end - 2 : end][::-1]
+
+
+@pytest.mark.parametrize("block_bytes", [None, 48])  # in one block, or in many stretches of a few blocks
+@pytest.mark.parametrize("forge", [_end_moved, _boundary_inside_a_document, _boundary_moved])
+def test_a_consistent_forgery_of_boundaries_is_found(corpus, forge, block_bytes, monkeypatch):
+    """Digests agree, but the boundary tokens do not stand where the documents end."""
     info = load_index(corpus).shards[0]
     with h5py.File(corpus / info.path, "r+") as file:
-        file["document_ends"][3] += 1
+        forge(file)
+        sha256 = file.attrs["sha256"] = hashlib.sha256(file["tokens"][: info.token_count].data).hexdigest()
     run = info.extents["tokens"], info.token_count * 2
-    forged = replace(info, frame_sha256=frame_digest(corpus / info.path, *run), global_start=0)
+    forged = replace(
+        info,
+        sha256=sha256,
+        data_sha256=sha256,
+        frame_sha256=frame_digest(corpus / info.path, *run),
+        file_bytes=(corpus / info.path).stat().st_size,
+        global_start=0,
+    )
+    if block_bytes:
+        monkeypatch.setattr(inspection, "_HASH_BLOCK", block_bytes)
+        monkeypatch.setattr(inspection, "_MAPPED_BYTES", block_bytes * 3)
     publish_record(corpus, forged, scratch=scratch_folder(corpus))
     write_index(corpus, ["a.jsonl", "b.jsonl", "c.jsonl"])
     (finding,) = validate_corpus(corpus).findings
