@@ -12,12 +12,13 @@ from corpus_assets.benchmarks.checked import check_windows
 from corpus_assets.benchmarks.records import BenchmarkRow, compared
 from corpus_assets.benchmarks.sample import drop_cached_pages, sample_windows, split_shard, write_sample
 from corpus_assets.benchmarks.timing import Rates
-from corpus_assets.loading.mapping import Access
+from corpus_assets.loading.advice import Access
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets.shards.records import ShardIndex, TokenizerInfo
 
 BATCH_SIZE = 256
 _RANDOM_BATCHES = 8
+_COPIES = 8  # of the sample, so that the wait for the first bytes is a small part
 _BLOCK_TOKENS = 1024 * 1024
 
 
@@ -30,6 +31,7 @@ def measure_cold(
         WrongResultError: the store returns other tokens than the plain slice.
     """
     path, length = folder / "cold.h5", window_size + 1
+    tokens = np.tile(tokens, _COPIES)
     record = write_sample(path, tokens, tokenizer, chunk_size=64 * 1024, compression="none")
     index = split_shard(record, folder, shard_count=4)
     batches = sample_windows(len(tokens), length, batches=_RANDOM_BATCHES, batch_size=BATCH_SIZE)
@@ -47,6 +49,7 @@ def measure_cold(
         for name, work in ways.items():
             drop_cached_pages([path])
             seconds[name].append(work())
+    path.unlink()
     rates = {name: Rates(tuple(1 / value for value in values)) for name, values in seconds.items()}
     return [
         compared(
@@ -74,6 +77,7 @@ def measure_cold(
 
 def _read_in_order(index: ShardIndex) -> float:
     with MmapTokenStore(index) as store:
+        store.advise("sequential")
         began = time.perf_counter()
         for start in range(0, len(store), _BLOCK_TOKENS):
             store.get_slice(start, min(start + _BLOCK_TOKENS, len(store)))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
+from corpus_assets.loading.advice import Access
 from corpus_assets.loading.annotations import SpanIndex
 from corpus_assets.loading.document_index import DocumentIndex
 from corpus_assets.loading.extents import TokenFile, document_end_files, field_dtype_of, field_files
-from corpus_assets.loading.mapping import Access
 from corpus_assets.loading.reader import Layout, TokenReader, open_reader
 from corpus_assets.loading.requests import checked_slice, checked_starts
 from corpus_assets.shards.records import ShardIndex

@@ -15,15 +15,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from corpus_assets.loading.advice import Access, advice_for
 from corpus_assets.loading.bridges import Bridges, bridge_reach
 from corpus_assets.loading.extents import TokenFile
 from corpus_assets.loading.lookup import ShardLookup
-
-Access = Literal["random", "sequential", "normal"]
 
 _MAP_FIXED = 0x10  # on Linux, macOS and the BSDs; Python's mmap module has no name for it
 _MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
@@ -228,7 +227,6 @@ class FlatReader:
         return windows
 
     def advise(self, access: Access) -> None:
-        """Choose the kernel's read-ahead: `sequential` widens it, `random` turns it off."""
-        advice = {"random": "MADV_RANDOM", "sequential": "MADV_SEQUENTIAL", "normal": "MADV_NORMAL"}[access]
-        if hasattr(mmap, advice):
-            self._range.advise(getattr(mmap, advice))
+        """Choose the kernel's read-ahead: `random` turns it off."""
+        if (advice := advice_for(access)) is not None:
+            self._range.advise(advice)

@@ -12,10 +12,11 @@ from operator import itemgetter
 
 import numpy as np
 
+from corpus_assets.loading.advice import Access, advice_for
 from corpus_assets.loading.chunks import Chunk, ChunkedShard
 from corpus_assets.loading.decoded import DecodedChunks
 from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.mapping import LARGE_WINDOW_BYTES, Access, windows_of
+from corpus_assets.loading.mapping import LARGE_WINDOW_BYTES, windows_of
 from corpus_assets.loading.pieces import Grid, covered, split
 
 MAX_OPEN_MAPPINGS = 4096
@@ -143,7 +144,6 @@ class PiecewiseReader:
 
     def advise(self, access: Access) -> None:
         """Choose the kernel's read-ahead for mapped shards."""
-        advice = {"random": "MADV_RANDOM", "sequential": "MADV_SEQUENTIAL", "normal": "MADV_NORMAL"}[access]
-        if hasattr(mmap, advice):
-            self._advice = getattr(mmap, advice)
+        if (advice := advice_for(access)) is not None:
+            self._advice = advice
             self._start()

@@ -8,8 +8,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from corpus_assets.loading.advice import Access
 from corpus_assets.loading.extents import TokenFile
-from corpus_assets.loading.mapping import Access, FlatReader, can_map_flat, mappings_left
+from corpus_assets.loading.mapping import FlatReader, can_map_flat, mappings_left
 
 Layout = Literal["auto", "flat", "pieces"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from corpus_assets.errors import IndexMismatchError
+from corpus_assets.loading.advice import Access
 from corpus_assets.loading.columns import Columns, TokenField
 from corpus_assets.loading.extents import token_dtype_of, token_files
-from corpus_assets.loading.mapping import Access
 from corpus_assets.loading.marks import ReadingMark
 from corpus_assets.loading.reader import Layout, TokenReader, open_reader
 from corpus_assets.loading.requests import check_id_dtype, check_out, checked_slice, checked_starts
