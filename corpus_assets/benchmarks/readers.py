@@ -47,7 +47,7 @@ class HyperslabReader:
 
 
 class MemoryCopy:
-    """The limit: one contiguous copy of as many bytes as a batch has, from another place each time."""
+    """The limit: one contiguous copy of as many bytes as a batch has, from another place of a mapping each time."""
 
     def __init__(self, tokens: np.ndarray, batch_tokens: int) -> None:
         self._tokens = tokens

@@ -61,14 +61,14 @@ def checked_starts(starts: ArrayLike, length: int, token_count: int) -> np.ndarr
         )
     if length < 1:
         raise ValueError(f"length is {length}, expected 1 or more")
-    if positions.size:
-        low, high = int(positions.min()), int(positions.max())
-        if low < 0 or high > token_count - length:
-            raise IndexError(
-                f"starts run from {low} to {high}, expected 0 to {token_count - length} for windows "
-                f"of {length} in {token_count} tokens"
-            )
-    return positions.astype(np.int64, copy=False)
+    found = positions.astype(np.int64, copy=False)
+    # Seen as unsigned, negative starts are larger than any: one pass over them in place of two.
+    if found.size and int(np.maximum.reduce(found.view(np.uint64))) > token_count - length:
+        raise IndexError(
+            f"starts run from {positions.min()} to {positions.max()}, expected 0 to {token_count - length} "
+            f"for windows of {length} in {token_count} tokens"
+        )
+    return found
 
 
 def check_out(out: np.ndarray, shape: tuple[int, int], dtype: DTypeLike | None) -> None:

@@ -155,14 +155,14 @@ class MmapTokenStore:
             ValueError: a shape or dtype that does not fit.
         """
         positions = checked_starts(starts, length, self._token_count)
+        if out is None and dtype is None:
+            return self.rows(positions, length)
         if out is None:
-            target = self._dtype if dtype is None else np.dtype(dtype)
+            target = np.dtype(dtype)
         else:
             check_out(out, (len(positions), length), dtype)
             target = out.dtype
         self.check_dtype(target)
-        if out is None and target == self._dtype:
-            return self.rows(positions, length)
         result = np.empty((len(positions), length), target) if out is None else out
         # In blocks, so that the ids are still in the processor's cache when they are converted.
         block = max(1, _CAST_BLOCK_BYTES // (length * self._dtype.itemsize))

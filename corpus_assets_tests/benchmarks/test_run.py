@@ -30,7 +30,7 @@ def test_every_row_of_the_table_is_measured(root):
     for expected in (
         "gather, 256 windows of 65 / np.memmap slices, stacked",
         "gather, 256 windows of 65 / h5py hyperslabs",
-        "gather, 256 windows of 65 / contiguous copy in memory",
+        "gather, 256 windows of 65 / contiguous copy of mapped pages",
         "gather, 4096 shards / gather, 4 shards",
         "get_slice of 65 / h5py hyperslab",
         "open 10000 shards",

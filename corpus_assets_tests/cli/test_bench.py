@@ -27,7 +27,7 @@ def test_every_row_stands_beside_what_it_is_compared_with_and_every_stage_shows(
             assert row["ratio"] == pytest.approx(row["rate"] / row["reference_rate"])
         if row["target"] is not None:
             assert row["meets_target"] is (row["ratio"] >= row["target"])
-    assert "contiguous copy in memory" in result.stdout
+    assert "contiguous copy of mapped pages" in result.stdout
     assert {(row["codec"], row["chunk_size"]) for row in document["codecs"]} == {
         (codec, size) for codec in COMPRESSIONS for size in (4096, 16_384, 65_536)
     }
