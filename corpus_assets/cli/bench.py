@@ -142,8 +142,13 @@ def _plain(row: BenchmarkRow) -> dict[str, Any]:
     return {**asdict(row), "ratio": row.ratio, "meets_target": row.meets_target}
 
 
-def _show(rows: list[BenchmarkRow]) -> None:
+def _rate(value: float, unit: str) -> str:
     from corpus_assets.cli.amounts import amount
+
+    return amount(value * 1e6, "B/s") if unit == "MB/s" else amount(value, unit)
+
+
+def _show(rows: list[BenchmarkRow]) -> None:
     from corpus_assets.cli.console import say_table
 
     say_table(
@@ -152,9 +157,9 @@ def _show(rows: list[BenchmarkRow]) -> None:
             (
                 row.group,
                 row.name,
-                amount(row.rate, row.unit),
+                _rate(row.rate, row.unit),
                 row.reference,
-                amount(row.reference_rate, row.unit) if row.reference else "",
+                _rate(row.reference_rate, row.unit) if row.reference else "",
                 "" if row.ratio is None else f"{row.ratio:.3g} ×",
                 "" if row.target is None else f"{row.target:g} ×",
                 {None: "", True: "yes", False: "no"}[row.meets_target],
