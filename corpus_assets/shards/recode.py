@@ -19,7 +19,7 @@ from corpus_assets.shards.inspection import ShardInspector
 from corpus_assets.shards.lease import lease
 from corpus_assets.shards.publish import published
 from corpus_assets.shards.records import ShardIndex, ShardInfo, ShardOrigin
-from corpus_assets.shards.seal import seal_shard
+from corpus_assets.shards.seal import seal_shard, stretch_digest
 
 _BLOCK_ITEMS = 1024 * 1024
 
@@ -83,6 +83,11 @@ def _recode_shard(
     if findings := list(ShardInspector(source_root, info).quick()):
         raise ShardError(findings[0].message)
     source = source_root / info.path
+    # HDF5 decodes it in this process: every byte has to be one that was sealed.
+    if (stored := stretch_digest(source, info.data_offset, info.data_bytes)) != info.data_sha256:
+        raise ShardError(
+            f"{source}: sha256 of the stored tokens is {stored}, shards.json says {info.data_sha256}"
+        )
     path = root / SHARDS / f"{info.key}-{build}.h5"
     with lease(root, info.key) as scratch:
         with published(path, scratch=scratch) as draft:

@@ -48,6 +48,6 @@ def test_it_says_what_it_is_doing_and_goes_by_path_from_outside(built):
 def test_a_damaged_source_and_a_folder_in_use_are_refused(built):
     assert "overlaps the corpus" in built.refused("recode", "c", str(built.root), "--compression", "gzip")
     damage_first_token_of(built.root, 1)
-    assert "sha256 of the tokens is" in built.refused("recode", "c", "copy", "--compression", "gzip")
+    assert "sha256 of the stored tokens is" in built.refused("recode", "c", "copy", "--compression", "gzip")
     assert not (built.folder / "copy/shards.json").exists()
     assert "Missing option '--compression'" in built.refused("recode", "c", "copy")

@@ -122,14 +122,17 @@ def test_another_codec_in_the_same_folder_replaces_the_first(corpus, tmp_path):
     assert not {shard.path for shard in first.shards} & {shard.path for shard in second.shards}
 
 
-def test_a_damaged_source_is_named_and_nothing_of_it_is_published(corpus, tmp_path):
+@pytest.mark.parametrize("codec", ["none", "lzf", "blosc2"])
+def test_a_damaged_source_is_named_and_nothing_of_it_is_published(corpus, tmp_path, codec):
+    if codec != "none":
+        corpus = recode_corpus(corpus.root, tmp_path / "source", compression=codec)
     shard = corpus.shards[1]
     with (corpus.root / shard.path).open("rb+") as file:
-        file.seek(shard.extents["tokens"] + 11)
+        file.seek(shard.data_offset + 11)
         byte = file.read(1)
         file.seek(-1, 1)
         file.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(ShardError, match=r"b\.jsonl-.*sha256 of the tokens is"):
+    with pytest.raises(ShardError, match=r"b\.jsonl-.*sha256 of the stored tokens is"):
         recode_corpus(corpus.root, tmp_path / "copy", compression="gzip")
     assert len(list((tmp_path / "copy" / "shards").glob("*.h5"))) == 1
     assert not (tmp_path / "copy" / "shards.json").exists()

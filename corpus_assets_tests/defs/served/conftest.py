@@ -18,8 +18,10 @@ from playwright.sync_api import expect
 from corpus_assets_tests.defs.conftest import break_input, write_input
 from corpus_assets_tests.defs.served.backfills import BackfillsSeen, backfill_in_parallel
 from corpus_assets_tests.defs.served.browser import DagsterUI, dagster_ui
+from corpus_assets_tests.defs.served.component import add_component_project
 from corpus_assets_tests.defs.served.nights import NightsSeen, live_through_nights
-from corpus_assets_tests.defs.served.project import LOCATION, ServedProject, served
+from corpus_assets_tests.defs.served.project import LOCATION, ServedProject, serve, write_project
+from corpus_assets_tests.defs.served.staleness import CHANGED, KEPT, TOUCHED, stale_after_a_change
 
 BROKEN = ("s07.jsonl", "s21.jsonl", "s22.jsonl")
 ODD_NAMES = (
@@ -37,6 +39,7 @@ CORPORA = {
     "odd": {"input": "data/odd", "root": "data/odd_corpus", **COMMON},
     "many": {"input": "data/many", "root": "data/many_corpus", "partitions_per_run": 2, **COMMON},
     "slow": {"input": "data/slow", "root": "data/slow_corpus", **COMMON},
+    "stale": {"input": "data/stale", "root": "data/stale_corpus", **COMMON},
     "nights": {
         "input": "data/nights",
         "root": "data/nights_corpus",
@@ -58,7 +61,9 @@ def project() -> Iterator[ServedProject]:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         counts = write_inputs(Path(folder) / "data")
-        with served(Path(folder), CORPORA) as running:
+        home = write_project(Path(folder), CORPORA)
+        add_component_project(Path(folder))
+        with serve(Path(folder), home) as running:
             for name, count in counts.items():
                 partitions = f"{name}_input_shards"
                 running.wait_for(
@@ -94,6 +99,13 @@ def backfills(project: ServedProject) -> Iterator["Future[BackfillsSeen]"]:
         yield beside.submit(backfill_in_parallel, project)
 
 
+@pytest.fixture(scope="package", autouse=True)
+def staleness(project: ServedProject) -> Iterator["Future[dict[str, tuple[str, list[str]]]]"]:
+    """What the UI says of partitions whose inputs changed, were touched, or stayed as they were."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        yield beside.submit(stale_after_a_change, project)
+
+
 def write_inputs(data: Path) -> dict[str, int]:
     """The inputs of all corpora; returns how many each has."""
     for number in range(50):
@@ -105,13 +117,15 @@ def write_inputs(data: Path) -> dict[str, int]:
     for number in range(6):
         write_input(data / "many" / f"m{number}.jsonl")
     break_input(data / "many" / "m3.jsonl")
+    for name in (CHANGED, TOUCHED, KEPT):
+        write_input(data / "stale" / name)
     write_input(data / "slow" / "small.jsonl")
     for name, rows in (("big.jsonl", 19_000), ("huge.jsonl", 20_000)):
         write_big_input(data / "slow" / name, rows=rows)
     write_input(data / "nights" / "small.jsonl")
     break_input(data / "nights" / "broken.jsonl")
     write_big_input(data / "nights" / "big.jsonl", rows=4000, rejects=2)
-    return {"fifty": 50, "odd": len(ODD_NAMES), "many": 6, "slow": 3, "nights": 3}
+    return {"fifty": 50, "odd": len(ODD_NAMES), "many": 6, "slow": 3, "stale": 3, "nights": 3}
 
 
 def write_big_input(path: Path, *, rows: int, rejects: int = 0) -> None:

@@ -92,10 +92,17 @@ class ServedProject:
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 
-    def launch(self, job: str, *, tags: dict[str, str] | None = None, assets: Sequence[str] = ()) -> str:
+    def launch(
+        self,
+        job: str,
+        *,
+        tags: dict[str, str] | None = None,
+        assets: Sequence[str] = (),
+        location: str = LOCATION,
+    ) -> str:
         """Launch a run through the API that the UI's buttons use; returns its id."""
         selector: dict[str, Any] = {
-            "repositoryLocationName": LOCATION,
+            "repositoryLocationName": location,
             "repositoryName": "__repository__",
             "pipelineName": job,
         }
@@ -172,13 +179,6 @@ def write_project(folder: Path, corpora: dict[str, dict[str, Any]]) -> Path:
     (folder / "data" / "corpora.yaml").write_text(yaml.safe_dump({"corpora": corpora}))
     (home / "dagster.yaml").write_bytes(TEMPLATE.read_bytes())
     return home
-
-
-@contextmanager
-def served(folder: Path, corpora: dict[str, dict[str, Any]]) -> Iterator[ServedProject]:
-    """Serve a new project in `folder` while the block runs."""
-    with serve(folder, write_project(folder, corpora)) as project:
-        yield project
 
 
 @contextmanager
