@@ -52,7 +52,7 @@ def discovery_sensor(corpus: Corpus, jobs: CorpusJobs) -> dg.SensorDefinition:
             return dg.SkipReason(str(error))
         if seen.unread_bytes > READ_IN_TICK:
             return _read_in_a_run(corpus, seen)
-        return _result(corpus, discover(context.instance, corpus))
+        return _result(corpus, discover(context.instance, corpus, seen))
 
     return discovery
 

@@ -70,7 +70,7 @@ def tonights_plan(instance: dg.DagsterInstance, corpus: Corpus) -> BuildPlan:
     """Bring Dagster's partitions up to date with the inputs, and plan what no backfill is about to build."""
     seen, awaited = listing(instance, corpus), awaited_keys(instance, corpus)
     if seen.unread_bytes <= READ_IN_TICK:
-        discovery = discover(instance, corpus)
+        discovery = discover(instance, corpus, seen)
         record(instance, corpus, discovery)
         return plan_build(instance, corpus, discovery.manifest, left_out=awaited)
     register(instance, corpus, added=seen.added, removed=seen.removed)

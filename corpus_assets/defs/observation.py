@@ -12,7 +12,7 @@ from corpus_assets.defs.partitions import latest_versions, partition_states, reg
 from corpus_assets.errors import IndexMismatchError, one_line
 from corpus_assets.shards.index import current_shard, load_index
 from corpus_assets.shards.manifest import InputManifest, load_manifest, observe_inputs
-from corpus_assets.sources.discover import list_inputs
+from corpus_assets.sources.discover import ListedInput, list_inputs
 
 # An event costs SQLite about 40 ms: a first look at 10,000 inputs registers them without observing each.
 # Their shards record the fingerprint themselves, so a later change is observed and seen all the same.
@@ -43,19 +43,27 @@ class Discovery:
 class Listing:
     """The inputs as listed, before anything is read: cheap enough for a daemon's tick."""
 
+    inputs: tuple[ListedInput, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
     unread: tuple[str, ...]
     unread_bytes: int
 
 
-def discover(instance: dg.DagsterInstance, corpus: Corpus) -> Discovery:
-    """Look at the inputs, hash those whose signature changed, and compare with what Dagster knows."""
-    manifest = observe_inputs(corpus.config)
+def discover(instance: dg.DagsterInstance, corpus: Corpus, seen: Listing | None = None) -> Discovery:
+    """Look at the inputs, hash those whose signature changed, and compare with what Dagster knows.
+
+    Args:
+        instance: what Dagster knows.
+        corpus: whose inputs.
+        seen: the inputs, where they were just listed.
+    """
+    manifest = observe_inputs(corpus.config, listed=None if seen is None else seen.inputs)
     registered = registered_keys(instance, corpus)
+    known = set(registered)
     return Discovery(
         manifest=manifest,
-        added=tuple(key for key in manifest.keys if key not in set(registered)),
+        added=tuple(key for key in manifest.keys if key not in known),
         removed=tuple(key for key in registered if key not in manifest),
         changed=tuple(_changed(instance, corpus, manifest)),
     )
@@ -70,6 +78,7 @@ def listing(instance: dg.DagsterInstance, corpus: Corpus) -> Listing:
     unread = [item for item in listed if read.get(item.key) != item.signature]
     present = {item.key for item in listed}
     return Listing(
+        inputs=tuple(listed),
         added=tuple(sorted(present - set(registered))),
         removed=tuple(key for key in registered if key not in present),
         unread=tuple(item.key for item in unread),

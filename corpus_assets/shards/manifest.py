@@ -81,7 +81,7 @@ def observe_inputs(config: CorpusConfig, *, listed: Sequence[ListedInput] | None
 
     Args:
         config: the corpus.
-        listed: its inputs, where they are not those at `config.input`.
+        listed: its inputs, where they are at hand; default: those at `config.input`.
 
     Raises:
         ConfigError: the input does not exist or holds no input shards.

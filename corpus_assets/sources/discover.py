@@ -97,7 +97,7 @@ def _local(path: str, follow_symlinks: bool) -> Iterator[ListedInput]:
     if os.path.isdir(path):
         return _walk(path, None, follow_symlinks)
     if os.path.lexists(path):
-        return iter([_local_file(path, os.path.basename(path), home="/", follow_symlinks=True)])
+        return iter([_local_file(path, os.path.basename(path), None)])
     if not _WILDCARD.search(path):
         raise ConfigError(f"{path}: no such file or folder, expected a folder of input files")
     base, pattern = _split_glob(path)
@@ -150,7 +150,12 @@ def _walk(base: str, pattern: re.Pattern[str] | None, follow_symlinks: bool) -> 
             raise ConfigError(f"{folder}: cannot be listed: {error.strerror}") from error
         for entry in entries:
             name = prefix + entry.name
-            real = os.path.realpath(entry.path)
+            # Resolving every path from the root would take most of the time of a listing.
+            real = (
+                os.path.realpath(entry.path)
+                if entry.is_symlink()
+                else os.path.join(ancestors[-1], entry.name)
+            )
             inside = follow_symlinks or _is_inside(real, home)
             if inside and os.path.isdir(entry.path):
                 if os.path.isdir(f"{entry.path}/{_SCRATCH}"):
@@ -158,20 +163,20 @@ def _walk(base: str, pattern: re.Pattern[str] | None, follow_symlinks: bool) -> 
                 elif real not in ancestors:  # a link to a folder above would never end
                     folders.append((entry.path, name + "/", (*ancestors, real)))
             elif pattern is None or pattern.fullmatch(name):
-                yield _local_file(entry.path, name, home=home, follow_symlinks=follow_symlinks)
+                yield _local_file(entry.path, name, None if inside else real)
 
 
 def _is_inside(real: str, home: str) -> bool:
     return real == home or real.startswith(home.rstrip("/") + "/")
 
 
-def _local_file(path: str, name: str, *, home: str, follow_symlinks: bool) -> ListedInput:
+def _local_file(path: str, name: str, outside: str | None) -> ListedInput:
+    """The file at `path`; `outside` is where it leads, if that is not allowed."""
     if not name.isascii() and (shown := _as_utf8(name)) != name:
         why = f"{shown}: its name is not UTF-8, expected another name"
         return ListedInput(encode_key(name), shown, REFUSED + why, 0, "refused")
-    real = os.path.realpath(path)
-    if not follow_symlinks and not _is_inside(real, home):
-        why = f"{path}: is a link that leads out of the input folder to {real}; follow_symlinks allows it"
+    if outside is not None:
+        why = f"{path}: is a link that leads out of the input folder to {outside}; follow_symlinks allows it"
         return _listed(name, REFUSED + why, 0, "refused")
     try:
         status = os.stat(path)
