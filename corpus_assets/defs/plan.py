@@ -12,6 +12,7 @@ import dagster as dg
 from corpus_assets.defs.corpus import Corpus
 from corpus_assets.defs.partitions import KeyRange, contiguous_ranges, partition_states
 from corpus_assets.errors import IndexMismatchError, NotReleasedError
+from corpus_assets.formats import content_fingerprint
 from corpus_assets.shards.build import build_identity
 from corpus_assets.shards.corpus import stale_keys
 from corpus_assets.shards.index import load_index
@@ -70,14 +71,13 @@ def _release_due(corpus: Corpus, registered: Collection[str], manifest: InputMan
         return str(error)
     if {shard.key for shard in index.shards} != registered:
         return "the index covers other inputs than there are"
+    content = content_fingerprint(config)
     # What is not stale has the build that its input says; an index that names another is older than it.
     moved = [
         shard.key
         for shard in index.shards
         if shard.key in manifest
         and shard.build
-        != build_identity(
-            manifest[shard.key].fingerprint, shard.tokenizer.fingerprint, config.options_fingerprint
-        )
+        != build_identity(manifest[shard.key].fingerprint, shard.tokenizer.fingerprint, content)
     ]
     return f"{len(moved)} shards were built since the index was written" if moved else ""

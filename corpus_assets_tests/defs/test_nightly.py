@@ -4,6 +4,8 @@ The requests of a tick are executed as the daemon would launch them; served/ has
 """
 
 import datetime
+import json
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -16,7 +18,7 @@ from corpus_assets.defs.jobs import TAIL
 from corpus_assets.shards.index import current_shard, load_index
 from corpus_assets.shards.manifest import load_manifest
 from corpus_assets.shards.release import load_release
-from corpus_assets_tests.defs.conftest import Built, break_input, write_input
+from corpus_assets_tests.defs.conftest import Built, break_input, toy_config, write_input
 
 FIRST_NIGHT = datetime.datetime(2024, 3, 1, 2, tzinfo=datetime.UTC)
 
@@ -88,6 +90,25 @@ def test_a_night_with_nothing_to_do_launches_nothing(nights):
     (answer,) = nights.tick()
     assert isinstance(answer, dg.SkipReason)
     assert answer.skip_message == "every partition is up to date and the index is released"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "chat", "text_field": "messages"},
+        {"fields": {"weight": {"from": "weight", "dtype": "float32"}}},
+    ],
+)
+def test_nor_does_one_of_a_corpus_whose_records_are_more_than_text(instance, tmp_path, options):
+    config = toy_config(tmp_path, **options)
+    record = {"text": "4", "messages": [{"role": "assistant", "content": "4"}], "weight": 0.5}
+    Path(config.input).mkdir(parents=True)
+    (Path(config.input) / "a.jsonl").write_text(f"{json.dumps(record)}\n" * 20)
+    nights = Nights(Built(instance, config))
+    assert nights.whole_night() == [("a.jsonl", "a.jsonl")]
+    assert load_release(config.root).fingerprint == load_index(config.index_path).fingerprint
+    (answer,) = nights.tick()
+    assert isinstance(answer, dg.SkipReason)
 
 
 def test_exactly_the_changed_new_and_failed_partitions_are_built_one_run_for_each_range(nights):
