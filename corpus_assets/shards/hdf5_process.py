@@ -1,8 +1,9 @@
-"""The process in which HDF5 opens files that nobody vouches for.
+"""The processes in which HDF5 opens files that nobody vouches for.
 
 HDF5 may hang or crash on metadata that is damaged or forged: of 10,000 token shards with a few bytes changed, it
 hung on four. And its filters may do the same on chunks that were made to, or show memory that is not the file's. So
-whatever is said about such a file, and what such chunks hold, comes from a process that can be killed.
+whatever is said about such a file, and what such chunks hold, comes from a process that can be killed. HDF5 does one
+thing at a time; threads that ask at once are served by a process a core.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from queue import LifoQueue
 from typing import Any
 
 from corpus_assets.errors import ShardError, one_line
@@ -47,21 +48,45 @@ def ask_hdf5(
         ShardError: the question has no answer, or HDF5 hangs or crashes on it.
     """
     asked = {"subject": subject, "path": os.path.abspath(path), **question}
-    answer, raw = _child.ask(asked, raw_bytes, time_limit or TIME_LIMIT)
+    answer, raw = _children.ask(asked, raw_bytes, time_limit or TIME_LIMIT)
     if "error" in answer:
         raise ShardError(f"{path}: {answer['error']}; expected a token shard (HDF5)")
     return answer, raw
 
 
-class _Child:
-    """The process that asks HDF5; started when needed, ends by itself when idle. Used by one thread at a time."""
+class _Children:
+    """As many processes as are asked at once, a process a core at most."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, leaving the child to whoever started it: after a fork."""
-        self._lock = threading.Lock()
+        """Begin anew, leaving the processes to whoever started them: after a fork."""
+        # The last one used comes first: who asks one thing after the other starts one process.
+        cores = os.cpu_count() or 1
+        self.idle: LifoQueue[_Child] = LifoQueue(cores)
+        for _ in range(cores):
+            self.idle.put(_Child())
+
+    def ask(
+        self, question: dict[str, Any], raw_bytes: int, time_limit: float
+    ) -> tuple[dict[str, Any], bytes]:
+        """The answer and its bytes, or an `error`; waits while every process is asked."""
+        idle = self.idle
+        child = idle.get()
+        try:
+            return child.ask(question, raw_bytes, time_limit)
+        except BaseException:  # interrupted: the answer must not be taken for that to the next question
+            child.stop()
+            raise
+        finally:
+            idle.put(child)
+
+
+class _Child:
+    """A process that asks HDF5; started when needed, ends by itself when idle. Used by one thread at a time."""
+
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
@@ -69,20 +94,19 @@ class _Child:
         self, question: dict[str, Any], raw_bytes: int, time_limit: float
     ) -> tuple[dict[str, Any], bytes]:
         """The answer and its bytes, or an `error`."""
-        with self._lock:
-            for _ in range(2):
-                try:
-                    connection = self._connected()
-                    connection.send_bytes(json.dumps(question).encode())
-                except OSError:  # it has just ended because it was idle
-                    self._stop()
-                    continue
-                return self._answer(connection, raw_bytes, time_limit)
+        for _ in range(2):
+            try:
+                connection = self._connected()
+                connection.send_bytes(json.dumps(question).encode())
+            except OSError:  # it has just ended because it was idle
+                self.stop()
+                continue
+            return self._answer(connection, raw_bytes, time_limit)
         return {"error": "the process that reads HDF5 cannot be started"}, b""
 
     def _connected(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:
-            self._stop()
+            self.stop()
         if self._connection is None:
             self._process, self._connection = start_child(_CODE, quiet=True)
         return self._connection
@@ -92,17 +116,17 @@ class _Child:
     ) -> tuple[dict[str, Any], bytes]:
         try:
             if not connection.poll(time_limit):
-                self._stop()
+                self.stop()
                 return {"error": f"HDF5 gave no answer in {time_limit:g} s: the file is damaged"}, b""
             answer: dict[str, Any] = json.loads(connection.recv_bytes())
             raw = connection.recv_bytes(raw_bytes) if raw_bytes and "error" not in answer else b""
         except (EOFError, OSError):
-            return {"error": f"HDF5 crashed on it ({describe_death(self._stop())}): the file is damaged"}, b""
+            return {"error": f"HDF5 crashed on it ({describe_death(self.stop())}): the file is damaged"}, b""
         if "error" not in answer and len(raw) != raw_bytes:
             return {"error": f"HDF5 read {len(raw)} bytes, expected {raw_bytes}"}, b""
         return answer, raw
 
-    def _stop(self) -> int:
+    def stop(self) -> int:
         """End the process; its exit status."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
@@ -116,9 +140,9 @@ class _Child:
         return process.wait()
 
 
-_child = _Child()
+_children = _Children()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_child.forget)
+    os.register_at_fork(after_in_child=_children.forget)
 
 
 def serve() -> None:

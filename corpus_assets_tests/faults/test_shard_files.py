@@ -121,6 +121,44 @@ def test_a_process_that_died_reading_one_file_reads_the_next(plain):
     assert read_contents(second).attributes["token_count"] == 1500
 
 
+@pytest.mark.skipif(os.cpu_count() == 1, reason="HDF5 has a process a core")
+def test_a_file_on_which_hdf5_hangs_does_not_keep_another_thread_waiting(plain):
+    first, second = (plain / shard.path for shard in load_index(plain).shards)
+    hang_hdf5(first)
+
+    def wait() -> None:
+        with pytest.raises(ShardError, match="no answer"):
+            read_contents(first, time_limit=5)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while hdf5_process._children.idle.full():
+        pass
+    assert read_contents(second).attributes["token_count"] == 1500
+    assert waiting.is_alive()
+    waiting.join()
+
+
+INTERRUPT = """
+import signal, sys
+from corpus_assets.shards.contents import read_contents
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.alarm(1)
+try:
+    read_contents(sys.argv[1])
+except KeyboardInterrupt:
+    print("interrupted")
+print(read_contents(sys.argv[2]).attributes["token_count"])
+"""
+
+
+def test_after_an_interruption_the_next_question_has_its_own_answer(plain):
+    first, second = (plain / shard.path for shard in load_index(plain).shards)
+    hang_hdf5(first)
+    ended = run_alone(INTERRUPT, first, second, seconds=20)
+    assert ended.stdout == "interrupted\n1500\n", ended.stderr
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_asks_a_process_of_its_own_while_its_parent_waits_for_an_answer(plain):
     first, second = (plain / shard.path for shard in load_index(plain).shards)
@@ -132,7 +170,7 @@ def test_a_forked_child_asks_a_process_of_its_own_while_its_parent_waits_for_an_
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not hdf5_process._child._lock.locked():
+    while hdf5_process._children.idle.full():
         pass
     child = os.fork()
     if child == 0:
