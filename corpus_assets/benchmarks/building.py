@@ -21,7 +21,7 @@ from corpus_assets.config import CorpusConfig
 from corpus_assets.demo import export_standard_library
 from corpus_assets.loading.store import MmapTokenStore
 from corpus_assets.shards.build import build_shard
-from corpus_assets.shards.index import load_index, write_index
+from corpus_assets.shards.index import write_index
 from corpus_assets.shards.manifest import observe_inputs
 from corpus_assets.shards.validate import validate_corpus
 from corpus_assets.tokenizers import load_tokenizer
@@ -31,6 +31,7 @@ from corpus_assets.tokenizers.protocol import Tokenizer
 VOCABULARY_SIZE = 32_000
 END_OF_TEXT = "<|endoftext|>"
 _BYTE_COPIES = 4
+_VALIDATED_COPIES = 8
 
 
 def measure_building(folder: Path, *, repeats: int) -> list[BenchmarkRow]:
@@ -46,7 +47,7 @@ def measure_building(folder: Path, *, repeats: int) -> list[BenchmarkRow]:
     rows = [
         _bytes_row(folder / "bytes", parts, repeats=repeats),
         *_trained_rows(folder / "trained", parts, texts, repeats=repeats),
-        _validation_row(folder / "bytes", repeats=repeats),
+        _validation_row(folder / "validated", parts, repeats=repeats),
     ]
     return rows
 
@@ -146,25 +147,30 @@ def _trained_rows(folder: Path, parts: list[Path], texts: list[str], *, repeats:
     ]
 
 
-def _validation_row(folder: Path, *, repeats: int) -> BenchmarkRow:
-    """Full validation of the built corpus, on every core, beside hashlib on the same file and cores."""
-    root, cores = folder / "corpus", os.cpu_count() or 1
-    turns = 2 * cores  # more than cores, as a corpus has more shards than that
-    shard = load_index(root).shards[0]
+def _validation_row(folder: Path, parts: list[Path], *, repeats: int) -> BenchmarkRow:
+    """Full validation of a corpus on every core, up to four, beside hashlib on the same files and cores."""
+    cores = min(os.cpu_count() or 1, 4)
+    file = _joined(folder, parts, copies=_VALIDATED_COPIES)
+    for number in range(1, cores):
+        os.link(file, file.with_stem(f"{file.stem}-{number}"))
+    config = _config(folder)
+    inputs = observe_inputs(config).files
+    for input_file in inputs:
+        build_shard(input_file, config, load_tokenizer("byte"))
+    index = write_index(config.root, [input_file.key for input_file in inputs])
+    paths = [config.root / shard.path for shard in index.shards]
 
-    def hash_file(_: int) -> str:
-        with (root / shard.path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+    def hash_file(path: Path) -> str:
+        with path.open("rb") as shard:
+            return hashlib.file_digest(shard, "sha256").hexdigest()
 
     def hash_alone(_: int) -> None:
         with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(hash_file, range(turns)))
+            list(pool.map(hash_file, paths))
 
     def validate(_: int) -> None:
-        # As many validations at once as cores: one shard is hashed by one thread.
-        with ThreadPoolExecutor(cores) as pool:
-            if not all(pool.map(lambda _: validate_corpus(root, workers=1).ok, range(turns))):
-                raise WrongResultError("validation: findings in a sound corpus")
+        if not validate_corpus(config.root, workers=cores).ok:
+            raise WrongResultError("validation: findings in a sound corpus")
 
     rates = measure_in_turns({"validate": validate, "hash": hash_alone}, repeats=repeats, round_seconds=0)
     return compared(
@@ -175,7 +181,7 @@ def _validation_row(folder: Path, *, repeats: int) -> BenchmarkRow:
         group="building",
         unit="MB/s",
         target=0.9,
-        scale=turns * shard.file_bytes / 1e6,
+        scale=sum(shard.file_bytes for shard in index.shards) / 1e6,
     )
 
 

@@ -133,17 +133,21 @@ def _facts(dataset: Any, *, with_chunks: bool, every_chunk: bool) -> dict[str, A
     from corpus_assets.shards.dictionary import ATTRIBUTE
     from corpus_assets.shards.dictionary_chunks import dictionary_of, filters_of
 
-    kind, dictionary = dataset.dtype, dictionary_of(dataset)
+    kind, dictionary, filters = dataset.dtype, dictionary_of(dataset), filters_of(dataset)
+    chunk_count = dataset.id.get_num_chunks()  # each look at all chunks takes HDF5 a while
+    chunk_bytes = dataset.chunks[0] * kind.itemsize
     places = layout.chunk_places(dataset) if with_chunks else None
     return {
         "length": dataset.shape[0],
         "dtype": kind.name if kind == kind.newbyteorder("<") else kind.str,
         "chunk": dataset.chunks[0],
-        "stored_bytes": dataset.id.get_storage_size(),
-        "run_offset": layout.run_offset(dataset) if every_chunk else layout.run_between_ends(dataset),
+        "stored_bytes": dataset.id.get_storage_size() if filters else chunk_count * chunk_bytes,
+        "run_offset": (
+            layout.run_offset(dataset) if every_chunk else layout.run_between_ends(dataset, chunk_count)
+        ),
         "attributes": {name: dataset.attrs[name] for name in dataset.attrs if name != ATTRIBUTE},
-        "filters": filters_of(dataset),
-        "chunk_count": dataset.id.get_num_chunks(),
+        "filters": filters,
+        "chunk_count": chunk_count,
         "dictionary_bytes": len(dictionary),
         "dictionary": dictionary.hex() if with_chunks else "",
         "chunks": [] if places is None else places.tolist(),

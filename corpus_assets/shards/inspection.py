@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from corpus_assets.shards import layout
 from corpus_assets.shards.contents import ShardContents, read_contents
 from corpus_assets.shards.records import TEXT, ShardInfo
 from corpus_assets.shards.seal import stretch_digest
-from corpus_assets.shards.values import StoredValues
+from corpus_assets.shards.values import RunValues, StoredValues
 from corpus_assets.shards.verified import VerifiedColumns, difference
 
 # After these the bytes are not where the record says, and there is nothing to hash.
@@ -29,8 +30,9 @@ _HOPELESS = {
     "document_count",
     "extents",
 }
-_HASH_BLOCK = 512 * 1024  # stays in the cache from the first look at it to the digest
-_MAPPED_BYTES = 64 * 1024 * 1024
+_HASH_BLOCK = 512 * 1024  # stays in the cache from reading to the digest
+_BLOCKS_AHEAD = 64
+_PAST_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,20 +168,24 @@ class ShardInspector:
     def _tokens(self, columns: VerifiedColumns) -> Iterator[Finding]:
         info, boundary = self._info, self._info.tokenizer.boundary_id
         ends = _Ends(columns.get(layout.DOCUMENT_ENDS, "int64", info.document_count))
+        tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
+        step = self._block_tokens()
+        other = 0 if boundary else 1
         digest = hashlib.sha256()
-        start, misplaced, largest = 0, 0, 0
-        marks = np.empty(_HASH_BLOCK, dtype=bool)
-        for stretch in self._stretches(columns):
-            found = 0
-            for block in _blocks(stretch):
-                # The largest id first: it reads from memory at its full rate, where SHA-256 would wait for it.
-                largest = max(largest, int(np.maximum.reduce(block)))
-                found += int(np.count_nonzero(np.equal(block, boundary, out=marks[: len(block)])))
-                digest.update(block.data)
-            last_tokens = ends.up_to(start + len(stretch)) - (start + 1)
-            at_ends = stretch.take(last_tokens, mode="clip")  # ends may be anything
-            misplaced += int(np.count_nonzero(at_ends != boundary)) + abs(found - len(last_tokens))
-            start += len(stretch)
+        lowest_of, highest_of = np.minimum.reduce, np.maximum.reduce
+        misplaced, largest = 0, boundary
+        for block, places in zip(tokens.blocks(step), ends.in_blocks(step, info.token_count), strict=True):
+            digest.update(block.data)
+            # Compared and then overwritten: each boundary that is left stands inside a document.
+            at_ends = block[places]
+            block[places] = other
+            if wrong := int(np.count_nonzero(at_ends != boundary)):
+                misplaced += wrong
+                largest = max(largest, int(at_ends.max()))
+            largest = max(largest, highest := int(highest_of(block)))
+            # Most tokenizers have their lowest or highest id as boundary; then the extremes tell.
+            if lowest_of(block) <= boundary <= highest:
+                misplaced += int(np.count_nonzero(block == boundary))
         if digest.hexdigest() != info.sha256:
             yield from self._damaged_chunks(columns, digest.hexdigest())
         if largest > info.tokenizer.max_token_id:
@@ -188,21 +194,18 @@ class ShardInspector:
             )
         if misplaced:
             yield self._finding("boundaries", f"{misplaced} boundary tokens and document ends disagree")
-        ends.up_to(2**62)
+        ends.up_to(_PAST_ALL)
         if not ends.increasing or ends.last != info.token_count:
             yield self._finding(
                 "document_ends", f"expected to increase to {info.token_count}; the last is {ends.last}"
             )
 
-    def _stretches(self, columns: VerifiedColumns) -> Iterator[np.ndarray]:
-        """The tokens: long stretches of a mapping, or as many whole chunks as are decoded at once."""
-        info = self._info
-        tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
-        mapped = isinstance(tokens, np.ndarray)
-        chunk_bytes = info.chunk_size * tokens.dtype.itemsize
-        step = max(1, (_MAPPED_BYTES if mapped else _HASH_BLOCK) // chunk_bytes) * info.chunk_size
-        for start in range(0, info.token_count, step):
-            yield np.asarray(tokens[start : min(start + step, info.token_count)])
+    def _block_tokens(self) -> int:
+        """How many tokens are looked at in a block; whole chunks where they are decoded."""
+        width = np.dtype(self._info.dtype).itemsize
+        if layout.TOKENS in self._info.extents:
+            return _HASH_BLOCK // width
+        return max(1, _HASH_BLOCK // (self._info.chunk_size * width)) * self._info.chunk_size
 
     def _damaged_chunks(self, columns: VerifiedColumns, found: str) -> Iterator[Finding]:
         import zlib
@@ -222,20 +225,27 @@ class ShardInspector:
             yield self._finding("digest", message + place, token_range)
 
 
-def _blocks(tokens: np.ndarray) -> Iterator[np.ndarray]:
-    step = _HASH_BLOCK // tokens.itemsize
-    return (tokens[start : start + step] for start in range(0, len(tokens), step))
-
-
 class _Ends:
     """Walks `document_ends` once, in step with the tokens; remembers whether it always increases."""
 
-    def __init__(self, dataset: np.ndarray | StoredValues) -> None:
+    def __init__(self, dataset: RunValues | StoredValues) -> None:
         self._dataset = dataset
         self._position = 0
         self._block = np.empty(0, dtype=np.int64)
         self.last = 0
         self.increasing = True
+
+    def in_blocks(self, step: int, count: int) -> Iterator[np.ndarray]:
+        """Of each `step` of `count` tokens in turn: where in them the last tokens of documents are.
+
+        The places exist whatever the ends are.
+        """
+        for start in range(0, count, step * _BLOCKS_AHEAD):
+            stop = min(start + step * _BLOCKS_AHEAD, count)
+            last_tokens = np.sort((self.up_to(stop) - (start + 1)).clip(0, stop - start - 1))
+            cuts = last_tokens.searchsorted(range(step, stop - start, step)).tolist()
+            places = last_tokens % step
+            yield from (places[first:last] for first, last in pairwise([0, *cuts, len(places)]))
 
     def up_to(self, token: int) -> np.ndarray:
         """Those ends not yet returned that are at most `token`."""

@@ -177,14 +177,14 @@ def run_offset(dataset: h5py.Dataset) -> int | None:
     return int(placed[0, 1]) if (placed[:, 1] == expected).all() else None
 
 
-def run_between_ends(dataset: h5py.Dataset) -> int | None:
-    """As `run_offset`, but by the places of the first and the last chunk alone."""
+def run_between_ends(dataset: h5py.Dataset, chunk_count: int) -> int | None:
+    """As `run_offset`, but by the number of its chunks and the places of the first and the last alone."""
     if is_filtered(dataset) or not dataset.shape[0]:
         return None
     (chunk,) = dataset.chunks
     last = (dataset.shape[0] - 1) // chunk
     start, end = (dataset.id.get_chunk_info_by_coord((k * chunk,)).byte_offset for k in (0, last))
-    if start is None or end is None or dataset.id.get_num_chunks() != last + 1:
+    if start is None or end is None or chunk_count != last + 1:
         return None
     return int(start) if end - start == last * chunk * dataset.dtype.itemsize else None
 

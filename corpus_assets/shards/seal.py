@@ -16,7 +16,7 @@ from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
 from corpus_assets.shards.records import FORMAT_VERSION, TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo
 
-_BLOCK_BYTES = 8 * 1024 * 1024
+_BLOCK_BYTES = 512 * 1024  # stays in the cache from reading to the digest
 
 
 def seal_shard(

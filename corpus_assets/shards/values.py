@@ -1,15 +1,64 @@
-"""The values of a dataset that only HDF5 can decode, read in a process that can be killed."""
+"""The values of a dataset, from where the file holds them, or decoded by HDF5 in a process that can be killed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from corpus_assets.errors import ShardError
 from corpus_assets.shards.hdf5_process import ask_hdf5
+from corpus_assets.shards.regular import open_regular
+
+
+class RunValues:
+    """The first `length` values of a dataset that lies in one run of the file; each slice of them is read when taken.
+
+    Read and not mapped: to copy a page costs less than to map it, and a file that is cut short is an error here,
+    where a mapping of it ends the process.
+
+    Args:
+        path: a shard file.
+        dtype: of the values, little-endian.
+        offset: of the first one, in bytes.
+        length: how many of them there are.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], dtype: np.dtype, offset: int, length: int) -> None:
+        self.dtype = dtype
+        self._path = path
+        self._offset = offset
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: slice) -> np.ndarray:
+        """The values from start to stop. Raises ShardError where the file ends before them."""
+        start, stop, _ = place.indices(self._length)
+        return next(self._read(start, stop, max(1, stop - start)), np.empty(0, self.dtype))
+
+    def blocks(self, step: int) -> Iterator[np.ndarray]:
+        """All values, `step` by `step`; each block is the caller's own until the next one is taken.
+
+        Raises:
+            ShardError: the file ends before them.
+        """
+        return self._read(0, self._length, step)
+
+    def _read(self, start: int, stop: int, step: int) -> Iterator[np.ndarray]:
+        buffer = np.empty(max(0, min(step, stop - start)), self.dtype)
+        with open_regular(self._path) as file:
+            file.seek(self._offset + start * self.dtype.itemsize)
+            for first in range(start, stop, step):
+                block = buffer[: stop - first]
+                if (found := file.readinto(block.data)) != block.nbytes:
+                    missing = block.nbytes - found
+                    raise ShardError(f"{self._path}: ends at byte {file.tell()}, expected {missing} more")
+                yield block
 
 
 class StoredValues:
@@ -37,6 +86,10 @@ class StoredValues:
             start, stop, _ = place.indices(self._length)
             return self.read([(start, stop)])[0]
         return self.read([(place, place + 1)])[0][0]
+
+    def blocks(self, step: int) -> Iterator[np.ndarray]:
+        """All values, `step` by `step`; each block is the caller's own. Raises ShardError as `read`."""
+        return (self[start : start + step].copy() for start in range(0, self._length, step))
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[np.ndarray]:
         """The values [start, stop) of each of `ranges`, all in one question; read-only.

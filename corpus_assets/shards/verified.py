@@ -10,7 +10,7 @@ from corpus_assets.errors import ShardError
 from corpus_assets.shards.records import ShardInfo
 from corpus_assets.shards.regular import leads_out, open_regular
 from corpus_assets.shards.seal import frame_digest
-from corpus_assets.shards.values import StoredValues
+from corpus_assets.shards.values import RunValues, StoredValues
 
 
 def difference(root: Path, info: ShardInfo) -> tuple[str, str] | None:
@@ -34,7 +34,7 @@ def difference(root: Path, info: ShardInfo) -> tuple[str, str] | None:
 class VerifiedColumns:
     """The datasets of a shard whose file is the one that its record describes.
 
-    Datasets with a recorded place are mapped from there; HDF5 is asked for others only, in a process of its own.
+    Datasets with a recorded place are read from there; HDF5 is asked for others only, in a process of its own.
 
     Args:
         root: the corpus folder.
@@ -56,19 +56,17 @@ class VerifiedColumns:
             if found is not None:
                 raise ShardError(f"{self.path}: {found[1]}")
 
-    def get(self, name: str, dtype: str, length: int) -> np.ndarray | StoredValues:
-        """The first `length` values of the dataset `name`, mapped, or to be asked for.
+    def get(self, name: str, dtype: str, length: int) -> RunValues | StoredValues:
+        """The first `length` values of the dataset `name`, which are read or asked for when they are taken.
 
         Raises:
-            ShardError: the dataset is not what the record says; where it is asked for, when it is.
+            ShardError: the record says that the dataset lies outside of the file; that it is none of these values
+                is said when they are taken.
         """
         stored = np.dtype(dtype).newbyteorder("<")
         offset = self._info.extents.get(name)
-        if offset is not None:
-            if length == 0 or offset + length * stored.itemsize > self._info.file_bytes:
-                raise ShardError(f"{self.path}: {name} lies at byte {offset}, outside of the file")
-            mapped = np.memmap(self.path, dtype=stored, mode="r", offset=offset, shape=(length,))
-            return np.asarray(mapped)  # slices of a memmap cost more than their bytes
-        if length == 0:
-            return np.empty(0, stored)
-        return StoredValues(self.path, name, stored, length)
+        if offset is None:
+            return StoredValues(self.path, name, stored, length)
+        if offset + length * stored.itemsize > self._info.file_bytes:
+            raise ShardError(f"{self.path}: {name} lies at byte {offset}, outside of the file")
+        return RunValues(self.path, stored, offset, length)
