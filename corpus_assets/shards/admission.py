@@ -13,7 +13,7 @@ def check_ids(ids: np.ndarray, tokenizer: TokenizerInfo, *, boundaries: int, whe
         raise ValueError(f"{where}: ids are {ids.dtype} of shape {ids.shape}, expected one row of integers")
     if not ids.size:
         return
-    low, high = int(ids.min()), int(ids.max())
+    low, high = 0 if ids.dtype.kind == "u" else int(ids.min()), int(ids.max())
     if low < 0 or high > tokenizer.max_token_id:
         raise ValueError(
             f"{where} has id {low if low < 0 else high}, "

@@ -12,8 +12,10 @@ import numpy as np
 from isal import isal_zlib
 
 from corpus_assets.shards.layout import FIELDS, SPAN_PARTS, SPANS, extend, is_filtered, run_offset
+from corpus_assets.shards.publish import start_writing
 
 _SPOOL_BLOCK = 1024 * 1024
+_BYTES_TO_START = 16 * 1024 * 1024
 
 
 def combined_digest(fields: Iterable[str], spans: Iterable[str], digests: Mapping[str, bytes]) -> str:
@@ -42,6 +44,7 @@ class TokenColumn:
         self._buffer = np.empty(self._chunk, dtype=dataset.dtype)
         self._buffered = 0
         self._written = 0
+        self._started = 0
         self._sha256 = hashlib.sha256()
         self.checksums = array("I")
 
@@ -74,6 +77,10 @@ class TokenColumn:
         if whole:
             self._write(np.ascontiguousarray(values[:whole], dtype=self._buffer.dtype))
         self._dataset.flush()
+        if (self._written - self._started) * self._buffer.itemsize >= _BYTES_TO_START:
+            # The disk works while the next texts are encoded.
+            start_writing(self._dataset.file.id.get_vfd_handle())
+            self._started = self._written
         self._keep(values[whole:])
 
     def finish(self) -> None:

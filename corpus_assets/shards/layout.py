@@ -152,15 +152,15 @@ def is_filtered(dataset: h5py.Dataset) -> bool:
     return dataset.id.get_create_plist().get_nfilters() > 0
 
 
-def data_stretch(dataset: h5py.Dataset) -> tuple[int, int]:
+def data_stretch(dataset: h5py.Dataset, run: int | None) -> tuple[int, int]:
     """First byte and number of bytes of the stretch of the file that holds the chunks of `dataset`.
 
-    Of a dataset in one run, only what its elements fill.
+    Of a dataset in one run, whose `run_offset` is `run`, only what its elements fill.
     """
     if not dataset.shape[0]:
         return 0, 0
-    if (offset := run_offset(dataset)) is not None:
-        return offset, dataset.shape[0] * dataset.dtype.itemsize
+    if run is not None:
+        return run, dataset.shape[0] * dataset.dtype.itemsize
     placed = chunk_places(dataset)
     start = int(placed[:, 1].min())
     return start, int((placed[:, 1] + placed[:, 2]).max()) - start

@@ -5,16 +5,19 @@ A published path holds either its old content or its new content, whatever kills
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from corpus_assets.errors import ConfigError
 
 SCRATCH = ".building"
+_SYNC_FILE_RANGE_WRITE = 2  # begin to write; without 1 and 4, which wait
 
 
 @contextmanager
@@ -67,3 +70,20 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def start_writing(descriptor: int) -> None:
+    """Have the kernel begin to write an open file to its disk, so that `sync` finds less to do; does not wait.
+
+    sync_file_range(2), which leaves the pages in the cache; nothing where there is none.
+    """
+    if (call := _sync_file_range()) is not None:
+        call(descriptor, 0, 0, _SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    call = getattr(ctypes.CDLL(None), "sync_file_range", None) if os.name == "posix" else None
+    if call is not None:
+        call.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return call

@@ -74,8 +74,8 @@ def seal_shard(
                 "complete": True,
             },
         )
-        data_offset, data_bytes = layout.data_stretch(tokens)
         offsets = {name: layout.run_offset(item) for name, item in layout.datasets(file).items()}
+        data_offset, data_bytes = layout.data_stretch(tokens, offsets[layout.TOKENS])
     extents = {name: offset for name, offset in offsets.items() if offset is not None}
     if compression == "none" and token_count and layout.TOKENS not in extents:
         raise ShardError(f"{path}: HDF5 did not lay the tokens out in one run; use larger chunks")
