@@ -108,7 +108,7 @@ class BatchBuilder:
     def _fill_whole(self, batch: Batch, starts: np.ndarray) -> None:
         inputs, targets = batch
         length = self._order.framing.window_size + 1
-        rows = max(1, _BLOCK_BYTES // (length * self._store.dtype.itemsize))
+        rows = self._store.rows_at_once(length, _BLOCK_BYTES)
         for first in range(0, len(starts), rows):
             block = slice(first, first + rows)
             windows = self._store.rows(starts[block], length)

@@ -13,7 +13,7 @@ from corpus_assets.loading.chunks import Chunk, ChunkedShard
 
 Place = tuple[int, int]  # shard, chunk
 
-_BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 8 * 1024 * 1024
 _LEAST_SHARE = 2
 
 
@@ -48,7 +48,7 @@ class DecodedChunks:
         first = 0
         while first < len(places):
             file = self._shards[places[first][0]].file
-            size = max(2 * self._threads, _BLOCK_BYTES // (file.chunk_size * file.itemsize))
+            size = max(2 * self._threads, BLOCK_BYTES // (file.chunk_size * file.itemsize))
             yield from self._block(places[first : first + size])
             first += size
 

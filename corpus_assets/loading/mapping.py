@@ -152,6 +152,8 @@ class FlatReader:
         OSError: the kernel refuses the mapping.
     """
 
+    block_bytes = 0
+
     def __init__(self, files: Sequence[TokenFile], dtype: np.dtype) -> None:
         page = mmap.ALLOCATIONGRANULARITY
         self._dtype = dtype

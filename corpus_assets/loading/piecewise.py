@@ -14,7 +14,7 @@ import numpy as np
 
 from corpus_assets.loading.advice import Access, advice_for
 from corpus_assets.loading.chunks import Chunk, ChunkedShard
-from corpus_assets.loading.decoded import DecodedChunks
+from corpus_assets.loading.decoded import BLOCK_BYTES, DecodedChunks
 from corpus_assets.loading.extents import TokenFile
 from corpus_assets.loading.mapping import LARGE_WINDOW_BYTES, windows_of
 from corpus_assets.loading.pieces import Grid, covered, split
@@ -73,6 +73,8 @@ class PiecewiseReader:
         IndexMismatchError: a file that is not what the index says.
     """
 
+    block_bytes = BLOCK_BYTES  # a chunk is decoded once for all rows of a call
+
     def __init__(
         self,
         files: Sequence[TokenFile],
@@ -121,6 +123,10 @@ class PiecewiseReader:
         # What the windows cover is read once and in order; each of them then lies in one run of that.
         firsts, stops = covered(starts, length)
         tokens = self._ranges(firsts, stops)
+        if len(tokens) == len(starts) * length and (starts[1:] > starts[:-1]).all():
+            return tokens.reshape(
+                len(starts), length
+            )  # in order and side by side, or apart: they are the rows
         shifts = (stops - firsts).cumsum() - stops
         places = starts + shifts[firsts.searchsorted(starts, side="right") - 1]
         return windows_of(tokens, length)[places].view(self._dtype).reshape(len(starts), length)

@@ -18,7 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class TokenReader(Protocol):
-    """Reads positions that have been checked; what it returns are fresh arrays of the stored dtype."""
+    """Reads positions that have been checked; what it returns are fresh arrays of the stored dtype.
+
+    Attributes:
+        block_bytes: bytes of rows to ask for in one call at least, since calls may repeat each other's work.
+    """
+
+    block_bytes: int
 
     def read(self, start: int, stop: int) -> np.ndarray: ...
     def rows(self, starts: np.ndarray, length: int) -> np.ndarray: ...

@@ -165,7 +165,7 @@ class MmapTokenStore:
         self.check_dtype(target)
         result = np.empty((len(positions), length), target) if out is None else out
         # In blocks, so that the ids are still in the processor's cache when they are converted.
-        block = max(1, _CAST_BLOCK_BYTES // (length * self._dtype.itemsize))
+        block = self.rows_at_once(length, _CAST_BLOCK_BYTES)
         for first in range(0, len(positions), block):
             result[first : first + block] = self.rows(positions[first : first + block], length)
         return result
@@ -173,6 +173,10 @@ class MmapTokenStore:
     def rows(self, starts: np.ndarray, length: int) -> np.ndarray:
         """`gather` of (B,) int64 starts that are known to lie inside the corpus, nothing checked."""
         return self._opened().rows(starts, length)
+
+    def rows_at_once(self, length: int, block_bytes: int) -> int:
+        """How many windows of `length` to ask `rows` for, if `block_bytes` of them suit the caller best."""
+        return max(1, max(block_bytes, self._opened().block_bytes) // (length * self._dtype.itemsize))
 
     def check_dtype(self, dtype: DTypeLike) -> None:
         """Raise ValueError unless `dtype` is an integer type that holds every id of the corpus."""

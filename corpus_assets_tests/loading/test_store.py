@@ -154,6 +154,30 @@ def _scattered(index):
     return replace(index, shards=tuple(replace(shard, extents={}) for shard in index.shards))
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize(
+    "starts",
+    [
+        range(0, 300, 30),  # side by side
+        range(0, 300, 31),  # one token between two
+        range(0, 300, 29),  # the last token of one is the first of the next
+        range(270, -1, -30),  # backwards
+        [0, 60, 30, 90],
+        [0, 30, 30, 60],
+        [5],
+    ],
+)
+def test_windows_in_order_and_out_of_it(tmp_path, codec, starts):
+    shards = random_shards([100, 33, 200])
+    flat = tokens_of(shards)
+    with MmapTokenStore(write_corpus_of(tmp_path, shards, compression=codec), layout="pieces") as store:
+        expected = np.stack([flat[start : start + 30] for start in starts])
+        found = store.gather(starts, 30)
+        assert np.array_equal(found, expected)
+        found[:] = 0  # the caller's own
+        assert np.array_equal(store.gather(starts, 30, dtype=np.int64), expected)
+
+
 def test_windows_over_a_thousand_shards(tmp_path):
     shards = random_shards([1, 2, 3])
     index = _one_file_many_times(tmp_path, shards, 1000)
