@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from corpus_assets.shards.child import describe_death, start_child
 
 TIME_LIMIT = 30.0
 _IDLE_SECONDS = 10.0
+_GRACE_SECONDS = 2.0
 _MEMORY_BYTES = 8 * 2**30
 _CODE = "from corpus_assets.shards.hdf5_process import serve; serve()"
 
@@ -47,8 +49,9 @@ def ask_hdf5(
     Raises:
         ShardError: the question has no answer, or HDF5 hangs or crashes on it.
     """
-    asked = {"subject": subject, "path": os.path.abspath(path), **question}
-    answer, raw = _children.ask(asked, raw_bytes, time_limit or TIME_LIMIT)
+    seconds = time_limit or TIME_LIMIT
+    asked = {"subject": subject, "path": os.path.abspath(path), "seconds": seconds, **question}
+    answer, raw = _children.ask(asked, raw_bytes, seconds)
     if "error" in answer:
         raise ShardError(f"{path}: {answer['error']}; expected a token shard (HDF5)")
     return answer, raw
@@ -161,10 +164,13 @@ def serve() -> None:
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while connection.poll(_IDLE_SECONDS):
             question = json.loads(connection.recv_bytes())
+            # Where HDF5 hangs, whoever asked ends this process; were that killed before, this would go on for ever.
+            signal.setitimer(signal.ITIMER_REAL, question.pop("seconds") + _GRACE_SECONDS)
             try:
                 answer, raw = subjects[question.pop("subject")](**question)
             except Exception as error:  # HDF5 and h5py raise whatever a broken file makes them raise
                 answer, raw = {"error": one_line(error) or type(error).__name__}, b""
+            signal.setitimer(signal.ITIMER_REAL, 0)
             connection.send_bytes(json.dumps(answer, default=_plain).encode())
             if raw:
                 connection.send_bytes(raw)

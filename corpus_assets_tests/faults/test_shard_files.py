@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,6 +158,37 @@ def test_after_an_interruption_the_next_question_has_its_own_answer(plain):
     hang_hdf5(first)
     ended = run_alone(INTERRUPT, first, second, seconds=20)
     assert ended.stdout == "interrupted\n1500\n", ended.stderr
+
+
+ASK_AND_BE_KILLED = """
+import glob, os, signal, sys, threading, time
+from corpus_assets.shards.contents import read_contents
+threading.Thread(target=read_contents, args=sys.argv[1:], kwargs={"time_limit": 1}, daemon=True).start()
+while not (children := "".join(open(path).read() for path in glob.glob("/proc/self/task/*/children"))):
+    time.sleep(0.01)
+time.sleep(0.1)
+print(children, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_hanging_process_ends_though_whoever_asked_it_was_killed(plain):
+    first = plain / load_index(plain).shards[0].path
+    hang_hdf5(first)
+    child = int(run_alone(ASK_AND_BE_KILLED, first).stdout)
+    deadline = time.monotonic() + 20
+    while (runs := _runs(child)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if runs:
+        os.kill(child, signal.SIGKILL)
+    assert not runs
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
