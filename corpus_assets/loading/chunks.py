@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFLATE, SHUFFLE, ZSTD = 1, 2, 32015
 
-_Decoder = Callable[[bytes, int], bytes]
+_Decoder = Callable[[bytes | memoryview, int], bytes]
 
 _threads = threading.local()
 
@@ -77,8 +77,25 @@ class Chunk:
             bits |= plane
 
 
+@dataclass(frozen=True, slots=True)
+class StoredChunks:
+    """Chunks of one shard as its file has them.
+
+    Attributes:
+        numbers: which ones.
+        frames: the bytes of each; none where HDF5 reads them itself.
+    """
+
+    numbers: Sequence[int]
+    frames: Sequence[bytes | memoryview]
+
+
 class ChunkedShard:
-    """The token chunks of one shard file. Holds no descriptor and no HDF5 handle between calls."""
+    """The token chunks of one shard file. Holds no descriptor and no HDF5 handle between calls.
+
+    Chunks are fetched and decoded in two steps, so that a thread that decodes does nothing else: between two calls
+    of a codec it is then ready for the next one before another thread can take the interpreter.
+    """
 
     def __init__(self, file: TokenFile, dtype: np.dtype) -> None:
         self.file = file
@@ -87,22 +104,49 @@ class ChunkedShard:
         self._lock = threading.Lock()
 
     def read(self, chunks: Sequence[int]) -> list[Chunk]:
-        """The chunks of these numbers, cut at the shard's token count.
+        """`decode` of what `fetch` gives."""
+        return self.decode(self.fetch(chunks))
+
+    def fetch(self, chunks: Sequence[int]) -> StoredChunks:
+        """The chunks of these numbers as they are stored.
 
         Raises:
             IndexMismatchError: the file is not the one that the index describes.
-            ShardError: a chunk cannot be decoded, naming file and chunk.
+            ShardError: it is no token shard, or cannot be read.
         """
         table = self._chunk_table()
+        if not _is_known(table.filters):
+            return StoredChunks(chunks, ())
+        offsets, sizes = table.offsets[chunks], table.sizes[chunks]
+        descriptor = self.file.open()
+        try:
+            if (offsets[1:] == offsets[:-1] + sizes[:-1]).all():  # neighbours, in one read
+                run = memoryview(os.pread(descriptor, int(sizes.sum()), int(offsets[0])))
+                places = zip((offsets - offsets[0]).tolist(), sizes.tolist(), strict=True)
+                return StoredChunks(chunks, [run[start : start + size] for start, size in places])
+            places = zip(offsets.tolist(), sizes.tolist(), strict=True)
+            return StoredChunks(chunks, [os.pread(descriptor, size, offset) for offset, size in places])
+        except OSError as error:
+            raise ShardError(f"{self.file.path}: cannot be read: {error.strerror or error}") from error
+        finally:
+            os.close(descriptor)
+
+    def decode(self, stored: StoredChunks) -> list[Chunk]:
+        """The tokens of chunks, cut at the shard's token count.
+
+        Raises:
+            ShardError: a chunk cannot be decoded, naming file and chunk.
+        """
+        table, chunks = self._chunk_table(), stored.numbers
         decoded = (
-            self._decoded(table, chunks) if _is_known(table.filters) else self._through_hdf5(table, chunks)
+            self._decoded(table, stored) if _is_known(table.filters) else self._through_hdf5(table, chunks)
         )
         found: list[Chunk] = []
         try:
             for whole in decoded:
-                stored = whole[..., : self.file.token_count - chunks[len(found)] * self.file.chunk_size]
-                stored.flags.writeable = False
-                found.append(Chunk(stored, self._dtype))
+                tokens = whole[..., : self.file.token_count - chunks[len(found)] * self.file.chunk_size]
+                tokens.flags.writeable = False
+                found.append(Chunk(tokens, self._dtype))
         except (OSError, ValueError, ShardError) as error:
             raise ShardError(
                 f"{self.file.path}: chunk {chunks[len(found)]} cannot be decoded: {error}"
@@ -115,17 +159,30 @@ class ChunkedShard:
                 self._table = _read_table(self.file, self._dtype)
             return self._table
 
-    def _decoded(self, table: ChunkTable, chunks: Sequence[int]) -> Iterator[np.ndarray]:
+    def _decoded(self, table: ChunkTable, stored: StoredChunks) -> Iterator[np.ndarray]:
         decoders = [_decoder(number, table.dictionary) for number in table.filters]
-        descriptor = self.file.open()
-        try:
-            for chunk in chunks:
-                data = os.pread(descriptor, int(table.sizes[chunk]), int(table.offsets[chunk]))
-                yield self._decode(data, decoders, int(table.skipped[chunk]))
-        finally:
-            os.close(descriptor)
+        skipped = table.skipped[stored.numbers].tolist()
+        if table.filters[:1] == (SHUFFLE,) and len(decoders) == 2 and not any(skipped):
+            decoder = decoders[1]
+            if decoder is not None and (planes := self._planes(decoder, stored.frames)) is not None:
+                yield from planes
+                return
+        for data, mask in zip(stored.frames, skipped, strict=True):
+            yield self._decode(data, decoders, mask)
 
-    def _decode(self, data: bytes, decoders: Sequence[_Decoder | None], skipped: int) -> np.ndarray:
+    def _planes(self, decoder: _Decoder, frames: Sequence[bytes | memoryview]) -> list[np.ndarray] | None:
+        """The shuffled bytes of all `frames` in one go; None where one of them is damaged."""
+        itemsize, size = self._dtype.itemsize, self.file.chunk_size
+        raw_bytes = itemsize * size
+        try:
+            decoded = [decoder(frame, raw_bytes) for frame in frames]
+            return [np.frombuffer(data, np.uint8).reshape(itemsize, size) for data in decoded]
+        except ValueError:
+            return None
+
+    def _decode(
+        self, data: bytes | memoryview, decoders: Sequence[_Decoder | None], skipped: int
+    ) -> np.ndarray:
         size, itemsize = self.file.chunk_size, self._dtype.itemsize
         for position in reversed(range(len(decoders))):
             if skipped >> position & 1:
@@ -213,7 +270,7 @@ def _decoder(number: int, dictionary: zstandard.ZstdCompressionDict | None) -> _
     return _DECODERS.get(number)
 
 
-def _inflate(data: bytes, raw_bytes: int) -> bytes:
+def _inflate(data: bytes | memoryview, raw_bytes: int) -> bytes:
     from isal import isal_zlib  # inflates at about twice zlib's rate
 
     try:
@@ -223,14 +280,14 @@ def _inflate(data: bytes, raw_bytes: int) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def _unzstd(data: bytes, raw_bytes: int) -> bytes:
+def _unzstd(data: bytes | memoryview, raw_bytes: int) -> bytes:
     frames = getattr(_threads, "zstd", None)
     if frames is None:
         frames = _threads.zstd = zstd.decompressor(None)
     return zstd.unzstd(frames, data, raw_bytes)
 
 
-def _unshuffled(data: bytes, itemsize: int) -> bytes:
+def _unshuffled(data: bytes | memoryview, itemsize: int) -> bytes:
     if len(data) % itemsize:
         raise ValueError(f"found {len(data)} shuffled bytes, expected a multiple of {itemsize}")
     return np.frombuffer(data, np.uint8).reshape(itemsize, -1).T.tobytes()

@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from operator import itemgetter
 
-from corpus_assets.loading.chunks import Chunk, ChunkedShard
+from corpus_assets.loading.chunks import Chunk, ChunkedShard, StoredChunks
 
 Place = tuple[int, int]  # shard, chunk
+_Share = list[tuple[ChunkedShard, StoredChunks]]
 
 BLOCK_BYTES = 8 * 1024 * 1024
 _LEAST_SHARE = 2
@@ -63,24 +64,24 @@ class DecodedChunks:
 
     def _decode(self, places: Sequence[Place]) -> list[Chunk]:
         size = max(_LEAST_SHARE, -(-len(places) // self._threads))
-        own, *others = (places[first : first + size] for first in range(0, len(places), size))
+        own, *others = [self._fetch(places[first : first + size]) for first in range(0, len(places), size)]
         futures = [self._submit(share) for share in others]
-        chunks = self._read(own)
+        chunks = _decoded(own)
         for future in futures:
             chunks += future.result()
         return chunks
 
-    def _submit(self, places: Sequence[Place]) -> Future[list[Chunk]]:
+    def _fetch(self, places: Sequence[Place]) -> _Share:
+        return [
+            (self._shards[shard], self._shards[shard].fetch([chunk for _, chunk in of_shard]))
+            for shard, of_shard in groupby(places, itemgetter(0))
+        ]
+
+    def _submit(self, share: _Share) -> Future[list[Chunk]]:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="decode-chunk")
-            return self._pool.submit(self._read, places)
-
-    def _read(self, places: Sequence[Place]) -> list[Chunk]:
-        chunks: list[Chunk] = []
-        for shard, of_shard in groupby(places, itemgetter(0)):
-            chunks += self._shards[shard].read([chunk for _, chunk in of_shard])
-        return chunks
+            return self._pool.submit(_decoded, share)
 
     def _cached(self, places: Sequence[Place]) -> dict[Place, Chunk]:
         found = {}
@@ -105,3 +106,7 @@ class DecodedChunks:
     def cached_bytes(self) -> int:
         """Bytes of decoded tokens held."""
         return self._cached_bytes
+
+
+def _decoded(share: _Share) -> list[Chunk]:
+    return [chunk for shard, stored in share for chunk in shard.decode(stored)]

@@ -77,7 +77,7 @@ def decompressor(loaded: zstandard.ZstdCompressionDict | None) -> zstandard.Zstd
         raise ValueError(f"its zstd dictionary is damaged: {error}") from error
 
 
-def unzstd(frames: zstandard.ZstdDecompressor, frame: bytes, raw_bytes: int) -> bytes:
+def unzstd(frames: zstandard.ZstdDecompressor, frame: bytes | memoryview, raw_bytes: int) -> bytes:
     """What a frame holds.
 
     Raises:

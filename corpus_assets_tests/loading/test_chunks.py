@@ -56,9 +56,9 @@ class CountingShard(ChunkedShard):
         super().__init__(*arguments)
         self.decoded = []
 
-    def read(self, chunks):
-        self.decoded += chunks
-        return super().read(chunks)
+    def decode(self, stored):
+        self.decoded += stored.numbers
+        return super().decode(stored)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
