@@ -159,43 +159,36 @@ class ChunkedShard:
                 self._table = _read_table(self.file, self._dtype)
             return self._table
 
-    def _decoded(self, table: ChunkTable, stored: StoredChunks) -> Iterator[np.ndarray]:
-        decoders = [_decoder(number, table.dictionary) for number in table.filters]
-        skipped = table.skipped[stored.numbers].tolist()
-        if table.filters[:1] == (SHUFFLE,) and len(decoders) == 2 and not any(skipped):
-            decoder = decoders[1]
-            if decoder is not None and (planes := self._planes(decoder, stored.frames)) is not None:
-                yield from planes
-                return
-        for data, mask in zip(stored.frames, skipped, strict=True):
-            yield self._decode(data, decoders, mask)
+    def _decoded(self, table: ChunkTable, stored: StoredChunks) -> Iterable[np.ndarray]:
+        masks = table.skipped[stored.numbers].tolist()
+        try:
+            return self._unfiltered(table, stored.frames, masks)
+        except ValueError:  # one by one, to see which
+            each = zip(stored.frames, masks, strict=True)
+            return (part for frame, mask in each for part in self._unfiltered(table, [frame], [mask]))
 
-    def _planes(self, decoder: _Decoder, frames: Sequence[bytes | memoryview]) -> list[np.ndarray] | None:
-        """The shuffled bytes of all `frames` in one go; None where one of them is damaged."""
+    def _unfiltered(
+        self, table: ChunkTable, frames: Sequence[bytes | memoryview], masks: Sequence[int]
+    ) -> list[np.ndarray]:
+        """What chunks hold, filter by filter for all of them: tokens, or their shuffled bytes as `Chunk` has them."""
         itemsize, size = self._dtype.itemsize, self.file.chunk_size
         raw_bytes = itemsize * size
-        try:
-            decoded = [decoder(frame, raw_bytes) for frame in frames]
-            return [np.frombuffer(data, np.uint8).reshape(itemsize, size) for data in decoded]
-        except ValueError:
-            return None
-
-    def _decode(
-        self, data: bytes | memoryview, decoders: Sequence[_Decoder | None], skipped: int
-    ) -> np.ndarray:
-        size, itemsize = self.file.chunk_size, self._dtype.itemsize
-        for position in reversed(range(len(decoders))):
-            if skipped >> position & 1:
-                continue
-            if (decoder := decoders[position]) is not None:
-                data = decoder(data, size * itemsize)
-            elif position == 0 and len(data) == size * itemsize:
-                return np.frombuffer(data, np.uint8).reshape(itemsize, size)
-            else:
-                data = _unshuffled(data, itemsize)
-        if len(data) != size * itemsize:
-            raise ValueError(f"found {len(data)} bytes, expected {size * itemsize}")
-        return np.frombuffer(data, self._dtype)
+        shuffled = table.filters[:1] == (SHUFFLE,)  # which is undone where tokens are asked for
+        data = list(frames)
+        for position in reversed(range(shuffled, len(table.filters))):
+            decoder = _decoder(table.filters[position], table.dictionary, itemsize)
+            data = [
+                item if mask >> position & 1 else decoder(item, raw_bytes)
+                for item, mask in zip(data, masks, strict=True)
+            ]
+        if wrong := {len(item) for item in data} - {raw_bytes}:
+            raise ValueError(f"found {wrong.pop()} bytes, expected {raw_bytes}")
+        return [
+            np.frombuffer(item, np.uint8).reshape(itemsize, size)
+            if shuffled and not mask & 1
+            else np.frombuffer(item, self._dtype)
+            for item, mask in zip(data, masks, strict=True)
+        ]
 
     def _through_hdf5(self, table: ChunkTable, chunks: Sequence[int]) -> Iterator[np.ndarray]:
         from corpus_assets.shards.values import StoredValues
@@ -263,11 +256,13 @@ def _is_known(filters: Sequence[int]) -> bool:
     return all(number in (SHUFFLE, zstd.FILTER, *_DECODERS) for number in filters)
 
 
-def _decoder(number: int, dictionary: zstandard.ZstdCompressionDict | None) -> _Decoder | None:
-    """What undoes the filter of this number; None for shuffle, which is undone where tokens are asked for."""
+def _decoder(number: int, dictionary: zstandard.ZstdCompressionDict | None, itemsize: int) -> _Decoder:
+    """What undoes the filter of this number, for values of `itemsize` bytes."""
+    if number == SHUFFLE:
+        return partial(_unshuffled, itemsize)
     if number == zstd.FILTER:
         return partial(zstd.unzstd, zstd.decompressor(dictionary))
-    return _DECODERS.get(number)
+    return _DECODERS[number]
 
 
 def _inflate(data: bytes | memoryview, raw_bytes: int) -> bytes:
@@ -287,7 +282,8 @@ def _unzstd(data: bytes | memoryview, raw_bytes: int) -> bytes:
     return zstd.unzstd(frames, data, raw_bytes)
 
 
-def _unshuffled(data: bytes | memoryview, itemsize: int) -> bytes:
+def _unshuffled(itemsize: int, data: bytes | memoryview, raw_bytes: int) -> bytes:
+    del raw_bytes
     if len(data) % itemsize:
         raise ValueError(f"found {len(data)} shuffled bytes, expected a multiple of {itemsize}")
     return np.frombuffer(data, np.uint8).reshape(itemsize, -1).T.tobytes()
