@@ -154,9 +154,9 @@ def _validation_row(folder: Path, parts: list[Path], *, repeats: int) -> Benchma
     for number in range(1, cores):
         os.link(file, file.with_stem(f"{file.stem}-{number}"))
     config = _config(folder)
-    inputs = observe_inputs(config).files
+    inputs, tokenizer = observe_inputs(config).files, load_tokenizer("byte")
     for input_file in inputs:
-        build_shard(input_file, config, load_tokenizer("byte"))
+        build_shard(input_file, config, tokenizer)
     index = write_index(config.root, [input_file.key for input_file in inputs])
     paths = [config.root / shard.path for shard in index.shards]
 

@@ -124,9 +124,8 @@ class PiecewiseReader:
         firsts, stops = covered(starts, length)
         tokens = self._ranges(firsts, stops)
         if len(tokens) == len(starts) * length and (starts[1:] > starts[:-1]).all():
-            return tokens.reshape(
-                len(starts), length
-            )  # in order and side by side, or apart: they are the rows
+            # In order and side by side, or apart: they are the rows.
+            return tokens.reshape(len(starts), length)
         shifts = (stops - firsts).cumsum() - stops
         places = starts + shifts[firsts.searchsorted(starts, side="right") - 1]
         return windows_of(tokens, length)[places].view(self._dtype).reshape(len(starts), length)

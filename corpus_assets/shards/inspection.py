@@ -15,7 +15,7 @@ from corpus_assets.errors import ShardError, one_line
 from corpus_assets.shards import layout
 from corpus_assets.shards.contents import ShardContents, read_contents
 from corpus_assets.shards.records import TEXT, ShardInfo
-from corpus_assets.shards.seal import stretch_digest
+from corpus_assets.shards.seal import HASH_BLOCK, stretch_digest
 from corpus_assets.shards.values import RunValues, StoredValues
 from corpus_assets.shards.verified import VerifiedColumns, difference
 
@@ -30,9 +30,7 @@ _HOPELESS = {
     "document_count",
     "extents",
 }
-_HASH_BLOCK = 512 * 1024  # stays in the cache from reading to the digest
 _BLOCKS_AHEAD = 64
-_PAST_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +170,6 @@ class ShardInspector:
         step = self._block_tokens()
         other = 0 if boundary else 1
         digest = hashlib.sha256()
-        lowest_of, highest_of = np.minimum.reduce, np.maximum.reduce
         misplaced, largest = 0, boundary
         for block, places in zip(tokens.blocks(step), ends.in_blocks(step, info.token_count), strict=True):
             digest.update(block.data)
@@ -182,9 +179,10 @@ class ShardInspector:
             if wrong := int(np.count_nonzero(at_ends != boundary)):
                 misplaced += wrong
                 largest = max(largest, int(at_ends.max()))
-            largest = max(largest, highest := int(highest_of(block)))
+            highest = int(np.maximum.reduce(block))
+            largest = max(largest, highest)
             # Most tokenizers have their lowest or highest id as boundary; then the extremes tell.
-            if lowest_of(block) <= boundary <= highest:
+            if np.minimum.reduce(block) <= boundary <= highest:
                 misplaced += int(np.count_nonzero(block == boundary))
         if digest.hexdigest() != info.sha256:
             yield from self._damaged_chunks(columns, digest.hexdigest())
@@ -194,7 +192,7 @@ class ShardInspector:
             )
         if misplaced:
             yield self._finding("boundaries", f"{misplaced} boundary tokens and document ends disagree")
-        ends.up_to(_PAST_ALL)
+        ends.up_to(2**62)
         if not ends.increasing or ends.last != info.token_count:
             yield self._finding(
                 "document_ends", f"expected to increase to {info.token_count}; the last is {ends.last}"
@@ -204,8 +202,8 @@ class ShardInspector:
         """How many tokens are looked at in a block; whole chunks where they are decoded."""
         width = np.dtype(self._info.dtype).itemsize
         if layout.TOKENS in self._info.extents:
-            return _HASH_BLOCK // width
-        return max(1, _HASH_BLOCK // (self._info.chunk_size * width)) * self._info.chunk_size
+            return HASH_BLOCK // width
+        return max(1, HASH_BLOCK // (self._info.chunk_size * width)) * self._info.chunk_size
 
     def _damaged_chunks(self, columns: VerifiedColumns, found: str) -> Iterator[Finding]:
         import zlib
@@ -213,12 +211,11 @@ class ShardInspector:
         info = self._info
         tokens = columns.get(layout.TOKENS, info.dtype, info.token_count)
         starts = range(0, info.token_count, info.chunk_size)
-        checksums = columns.get(layout.TOKEN_CRC32, "uint32", len(starts))
+        checksums = columns.get(layout.TOKEN_CRC32, "uint32", len(starts))[:]
         damaged = []
-        for start, expected in zip(starts, checksums[: len(starts)], strict=True):
-            stop = min(start + info.chunk_size, info.token_count)
-            if zlib.crc32(tokens[start:stop].data) != expected:
-                damaged.append((start, stop))
+        for start, chunk, expected in zip(starts, tokens.blocks(info.chunk_size), checksums, strict=True):
+            if zlib.crc32(chunk.data) != expected:
+                damaged.append((start, start + len(chunk)))
         message = f"sha256 of the tokens is {found}, shards.json says {info.sha256}"
         for token_range in damaged or [(0, info.token_count)]:
             place = f"; damaged between tokens {token_range[0]} and {token_range[1]}"
@@ -229,8 +226,7 @@ class _Ends:
     """Walks `document_ends` once, in step with the tokens; remembers whether it always increases."""
 
     def __init__(self, dataset: RunValues | StoredValues) -> None:
-        self._dataset = dataset
-        self._position = 0
+        self._blocks = dataset.blocks(layout.INDEX_CHUNK * 16)
         self._block = np.empty(0, dtype=np.int64)
         self.last = 0
         self.increasing = True
@@ -260,10 +256,8 @@ class _Ends:
         return found
 
     def _load(self) -> bool:
-        step = layout.INDEX_CHUNK * 16
-        block = self._dataset[self._position : self._position + step]
-        self._position += len(block)
-        if not len(block):
+        block = next(self._blocks, None)
+        if block is None:
             return False
         self.increasing = self.increasing and bool((np.diff(block, prepend=self.last) > 0).all())
         self.last = int(block[-1])

@@ -16,7 +16,7 @@ from corpus_assets.errors import ShardError
 from corpus_assets.shards import layout
 from corpus_assets.shards.records import FORMAT_VERSION, TEXT, Ledger, ShardInfo, ShardOrigin, TokenizerInfo
 
-_BLOCK_BYTES = 512 * 1024  # stays in the cache from reading to the digest
+HASH_BLOCK = 512 * 1024  # stays in the cache from reading to the digest
 
 
 def seal_shard(
@@ -134,6 +134,6 @@ def stretch_digest(path: Path, offset: int, length: int) -> str:
 
 
 def _update(digest: hashlib._Hash, file: BinaryIO, limit: int) -> None:
-    while limit > 0 and (block := file.read(min(limit, _BLOCK_BYTES))):
+    while limit > 0 and (block := file.read(min(limit, HASH_BLOCK))):
         digest.update(block)
         limit -= len(block)

@@ -97,8 +97,7 @@ def document_lengths(root: Path, shards: Iterable[ShardInfo], *, verify: bool = 
     for shard in shards:
         columns = VerifiedColumns(root, shard, verify=verify)
         ends, last = columns.get(layout.DOCUMENT_ENDS, "int64", shard.document_count), 0
-        for start in range(0, shard.document_count, layout.INDEX_CHUNK * 16):
-            block = ends[start : start + layout.INDEX_CHUNK * 16]
+        for block in ends.blocks(layout.INDEX_CHUNK * 16):
             lengths = np.diff(block, prepend=last)
             if lengths.min() < 1 or block[-1] > shard.token_count:
                 raise ShardError(f"{columns.path}: its document ends do not increase to its last token")

@@ -49,7 +49,7 @@ def untrained_findings(index: ShardIndex, config: CorpusConfig | None = None) ->
 def _trains(index: ShardIndex, shard: ShardInfo) -> bool:
     columns = VerifiedColumns(index.root, shard, verify=False)
     mask = columns.get(f"{layout.FIELDS}/{LOSS_MASK}", shard.fields[LOSS_MASK], shard.token_count)
-    return any(mask[start : start + _BLOCK].any() for start in range(0, shard.token_count, _BLOCK))
+    return any(block.any() for block in mask.blocks(_BLOCK))
 
 
 def _role_mismatch(config: CorpusConfig) -> str:

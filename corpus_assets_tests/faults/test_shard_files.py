@@ -122,19 +122,25 @@ def test_a_process_that_died_reading_one_file_reads_the_next(plain):
     assert read_contents(second).attributes["token_count"] == 1500
 
 
-@pytest.mark.skipif(os.cpu_count() == 1, reason="HDF5 has a process a core")
-def test_a_file_on_which_hdf5_hangs_does_not_keep_another_thread_waiting(plain):
-    first, second = (plain / shard.path for shard in load_index(plain).shards)
-    hang_hdf5(first)
+def hanging_question(path: Path, *, seconds: float) -> threading.Thread:
+    """A thread that waits so long for HDF5, which hangs on the file at `path`; it has asked."""
+    hang_hdf5(path)
 
     def wait() -> None:
         with pytest.raises(ShardError, match="no answer"):
-            read_contents(first, time_limit=5)
+            read_contents(path, time_limit=seconds)
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     while hdf5_process._children.idle.full():
         pass
+    return waiting
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="HDF5 has a process a core")
+def test_a_file_on_which_hdf5_hangs_does_not_keep_another_thread_waiting(plain):
+    first, second = (plain / shard.path for shard in load_index(plain).shards)
+    waiting = hanging_question(first, seconds=5)
     assert read_contents(second).attributes["token_count"] == 1500
     assert waiting.is_alive()
     waiting.join()
@@ -194,16 +200,7 @@ def _runs(process: int) -> bool:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_asks_a_process_of_its_own_while_its_parent_waits_for_an_answer(plain):
     first, second = (plain / shard.path for shard in load_index(plain).shards)
-    hang_hdf5(first)
-
-    def wait() -> None:
-        with pytest.raises(ShardError, match="no answer"):
-            read_contents(first, time_limit=2)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    while hdf5_process._children.idle.full():
-        pass
+    waiting = hanging_question(first, seconds=2)
     child = os.fork()
     if child == 0:
         signal.alarm(20)  # a child that hangs fails the test

@@ -53,7 +53,7 @@ def test_whatever_is_changed_is_found_by_what_it_breaks(tmp_path_factory, bounda
     changes = data.draw(st.lists(st.tuples(st.integers(0, 2000), values), max_size=4))
     tokens, forged = overwritten(folder, info, changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspection, "_HASH_BLOCK", blocks[0])
+        patch.setattr(inspection, "HASH_BLOCK", blocks[0])
         patch.setattr(inspection, "_BLOCKS_AHEAD", blocks[1])
         found = {finding.check for finding in ShardInspector(folder, forged).full()}
     last_tokens = np.cumsum([len(document) + 1 for document in documents]) - 1

@@ -158,7 +158,7 @@ def test_a_consistent_forgery_of_boundaries_is_found(corpus, forge, block_bytes,
         global_start=0,
     )
     if block_bytes:
-        monkeypatch.setattr(inspection, "_HASH_BLOCK", block_bytes)
+        monkeypatch.setattr(inspection, "HASH_BLOCK", block_bytes)
         monkeypatch.setattr(inspection, "_BLOCKS_AHEAD", 3)
     publish_record(corpus, forged, scratch=scratch_folder(corpus))
     write_index(corpus, ["a.jsonl", "b.jsonl", "c.jsonl"])
